@@ -1,0 +1,3 @@
+"""
+Serve language models through device-owned requests.
+"""

@@ -1,0 +1,318 @@
+"""
+The seams between the parts: device, broker, engines.
+
+Layer 0. Third parties implement `IEngineMaker` and `IEngine` (docs/engines.md); the other
+interfaces are inner seams, kept here so that no layer imports its neighbour for a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+from zope.interface import Attribute, Interface
+
+from twisted_aotx.wire.info import ControlRow
+
+
+@attrs.frozen(kw_only=True)
+class MessageFormat:
+    """
+    How a model wants a conversation written: nine spans and a prefix (`device.md` §5).
+
+    Each span holds at most `limits.SPAN_BYTES_MAX` bytes.
+    """
+
+    system_head: bytes
+    system_tail: bytes
+    user_head: bytes
+    user_tail: bytes
+    assistant_head: bytes
+    assistant_tail: bytes
+    generation_head: bytes
+    think_open: bytes = b""
+    think_close: bytes = b""
+    #: Leading bytes of `system_head` that stand once at the start of every prompt.
+    prefix_bytes: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class EngineFacts:
+    """
+    What an engine declares at start (`device.md` §10).
+    """
+
+    #: 2, 3 or 4 (`wire.numbers.Role`); one engine per role.
+    role: int
+    #: 32 bytes.
+    model_sha256: bytes
+    #: Bits of `wire.numbers.Modality`; text is always set.
+    modalities: int
+    #: Leases at once, 1 or more.
+    capacity: int
+    #: The most tokens (prompt and output) that one lease can hold.
+    sequence_tokens: int
+    message_format: MessageFormat
+    #: At most 16, for the default language role only.
+    controls: tuple[ControlRow, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ReferenceModel:
+    """
+    The model of an engine that runs inside the device's own kernels (`device.md` §17).
+    """
+
+    #: The text that the n-gram table is made from.
+    corpus: bytes
+    #: Tokens per second and lease; 0 is as fast as ticks allow.
+    rate: int = 0
+    #: Bytes emitted exactly, then the end token; None samples from the corpus.
+    fixed_output: bytes | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Selection:
+    """
+    A control selection that was accepted at admission (`wire.md` §8).
+    """
+
+    qualification_sha256: bytes
+    #: Unit 0.0001.
+    dose: int
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """
+    One media source of a lease, in order of reference (`device.md` §10).
+    """
+
+    kind: int
+    sha256: bytes
+    format: int
+    samples: int
+    rows: int
+    data: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class OpenOrder:
+    """
+    The device leased a slot and asks the role's engine to open a sequence.
+    """
+
+    slot: int
+    #: Raised by 1 at each lease of the slot, never reused in an epoch [D4].
+    generation: int
+    role: int
+    limit: int
+    temperature: float
+    top_p: float
+    seed: int
+    #: The prompt as the message format renders it.
+    rendered: bytes = attrs.field(repr=False)
+    #: (end offset, class) of each span in order, without gaps; class 0 template,
+    #: 1 caller, 2 link. Caller spans are tokenised without special tokens [D9].
+    spans: tuple[tuple[int, int], ...] = attrs.field(repr=False)
+    #: The SUBMIT payload without its selector.
+    payload: bytes = attrs.field(repr=False)
+    selection: Selection | None = None
+    sources: tuple[Source, ...] = attrs.field(default=(), repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class StopOrder:
+    """
+    The device ended a lease: free its sequence before a later generation is served.
+    """
+
+    slot: int
+    generation: int
+    role: int
+
+
+class Lease(Protocol):
+    """
+    One running sequence as its engine sees it.
+
+    The reports may be called from any thread, in the order of `device.md` §10: `opened`
+    or `refused` once and first; `emit` any number of times; `done` or `failed` once and
+    last. Reports of a lease that has ended are dropped. Nothing blocks.
+    """
+
+    @property
+    def order(self) -> OpenOrder:
+        """What was asked for."""
+
+    def opened(self, prompt_tokens: int) -> None:
+        """The sequence is open; *prompt_tokens* (1 or more) count against its limits."""
+
+    def refused(self, status: int) -> None:
+        """The prompt cannot be served; *status* is 400..599."""
+
+    def emit(self, data: bytes, tokens: int) -> None:
+        """
+        Append *data*, sampled as *tokens* tokens. Either may be empty or 0, not both.
+
+        More than `limits.EVENT_BYTES_PER_SLOT` bytes are a fault of the engine.
+        """
+
+    def done(self, finish: int) -> None:
+        """The sequence ended: 1 at an end token, 2 at the limit."""
+
+    def failed(self, status: int) -> None:
+        """The engine gave up on this sequence; *status* is 400..599."""
+
+
+class EngineHost(Protocol):
+    """
+    What an engine may ask of the runtime. May be called from any thread.
+    """
+
+    def lost(self, reason: str) -> None:
+        """The engine cannot serve: its leases end with 503, its role is inactive."""
+
+    def back(self) -> None:
+        """The engine serves again, with the facts it declared at start."""
+
+
+class IEngine(Interface):
+    """
+    A model that serves leases. The verbs are called on the reactor's thread.
+    """
+
+    facts: EngineFacts = Attribute("What the engine declares; constant (EngineFacts).")
+
+    def start(host: EngineHost) -> Any:
+        """
+        Get ready to serve; return None or a Deferred that fires when ready.
+
+        Loading a model belongs into the maker or here, never into `open`.
+        """
+
+    def open(lease: Lease) -> None:
+        """Begin to serve *lease*. Must not block."""
+
+    def stop(slot: int, generation: int) -> None:
+        """
+        The lease *generation* of *slot* has ended: free its sequence.
+
+        Called once at most per lease, never after `refused`, `done` or `failed`.
+        """
+
+    def close() -> Any:
+        """Free everything; return None or a Deferred. No verb is called afterwards."""
+
+
+class IKernelEngine(IEngine):
+    """
+    An engine whose sequences the device's own kernels run; `open` is never called.
+    """
+
+    model: ReferenceModel = Attribute("What the kernels need (ReferenceModel).")
+
+
+class IEngineMaker(Interface):
+    """
+    A twisted plugin that makes engines: `twisted/plugins/NAME_aotx.py`.
+    """
+
+    name: str = Attribute("What `engine` in runtime.json says (str).")
+    help: str = Attribute("One line for people (str).")
+
+    def make(
+        role: int, options: Mapping[str, Any], slots: int, sequence_tokens: int
+    ) -> IEngine:
+        """
+        Make the engine of *role* from its options in `runtime.json` (`engine` removed).
+
+        *slots* and *sequence_tokens* are the device's capacities; `capacity` defaults
+        to slots − 1.
+
+        Raises:
+            ConfigError: an option is unknown or out of range; its path is the option.
+        """
+
+
+class IMailboxes(Interface):
+    """
+    The broker's side of the peers' mailboxes (`wire.md` §12). Reactor thread only.
+
+    A channel is free (state 0), published (1) or answered (2). Channel 0 is the
+    operator's.
+    """
+
+    channels: int = Attribute("Mailboxes, channel 0 included (int).")
+
+    def is_free(channel: int) -> bool:
+        """Whether the mailbox is owned by the broker (state 0)."""
+
+    def publish(channel: int, packet: bytes) -> None:
+        """
+        Hand *packet* (at most 65,536 bytes) to the device and ring it.
+
+        Raises:
+            ChannelBusy: the state is not 0; nothing was written.
+        """
+
+    def collect() -> Sequence[int]:
+        """The channels whose replies were published since the last call, in order."""
+
+    def reply(channel: int) -> bytes:
+        """
+        A copy of the reply in *channel*; the mailbox stays taken until `release`.
+
+        Raises:
+            ChannelBusy: there is no reply.
+        """
+
+    def release(channel: int) -> None:
+        """Take the mailbox back (state 2 → 0)."""
+
+
+class IDevice(IMailboxes):
+    """
+    A device: tables, kernels and their two doorbells (`device.md`).
+
+    `orders`, `report`, `set_engine` and the mailboxes belong to the reactor's thread;
+    `run` to the device's; `tick` is for those who step it themselves.
+    """
+
+    broker_doorbell: int = Attribute("eventfd that rings when replies were published.")
+    engine_doorbell: int = Attribute("eventfd that rings when orders were published.")
+
+    def warm_up() -> None:
+        """Compile every kernel that `run` needs; changes nothing. Any thread."""
+
+    def run() -> None:
+        """Tick until `close`, without the GIL (device.backend cpu)."""
+
+    def close() -> None:
+        """Mark the region closed and wake `run`, which returns. Idempotent."""
+
+    def tick(now_ns: int) -> None:
+        """Run one tick at *now_ns* (ns, never less than the last one)."""
+
+    def orders() -> Sequence[OpenOrder | StopOrder]:
+        """Take the orders published since the last call, in the order sent."""
+
+    def report(
+        slot: int, generation: int, kind: int, value: int, data: bytes = b""
+    ) -> bool:
+        """
+        Hand one engine event to the device: kind is `device.numbers.Event`.
+
+        *value* is prompt tokens, sampled tokens, finish or status. False: the slot's
+        ring is full, nothing was written; try again after the next doorbell.
+        """
+
+    def ring() -> None:
+        """Wake the device (after a batch of reports)."""
+
+    def set_engine(role: int, active: bool) -> None:
+        """The role's engine was lost or is back."""
+
+    def set_hold(held: bool) -> None:
+        """Set or clear the hold word (`device.md` §8)."""
