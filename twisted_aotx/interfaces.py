@@ -8,12 +8,13 @@ interfaces are inner seams, kept here so that no layer imports its neighbour for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 from zope.interface import Attribute, Interface
 
-from twisted_aotx.wire.info import ControlRow
+if TYPE_CHECKING:
+    from twisted_aotx.wire.info import ControlRow
 
 
 @attrs.frozen(kw_only=True)
