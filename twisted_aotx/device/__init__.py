@@ -1,0 +1,3 @@
+"""
+The machine: device tables and the kernels that own them.
+"""

@@ -1,0 +1,58 @@
+"""
+Where compiled kernels are kept between starts.
+
+numba's cache notices a change of the file that holds a function, but not of a constant or
+helper in another file (docs/dependencies.md). So the directory is named by a hash of
+everything that can change the machine code. Imports neither numba nor numpy: it must run
+before them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+_VERSIONS = ("numba", "llvmlite", "numpy")
+_FLAGS = ("NUMBA_BOUNDSCHECK", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+
+
+def kernel_hash() -> str:
+    """
+    A hash of all kernel sources, of the limits they fold in, of versions and flags.
+    """
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    sources = [*sorted(package.glob("*.py")), package.parent / "limits.py"]
+    sources.extend(sorted((package.parent / "wire").glob("*.py")))
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for name in _VERSIONS:
+        digest.update(f"{name}={version(name)}\0".encode())
+    for flag in _FLAGS:
+        digest.update(f"{flag}={os.environ.get(flag, '')}\0".encode())
+    return digest.hexdigest()[:32]
+
+
+def cache_directory() -> Path:
+    """
+    `$XDG_CACHE_HOME/aotx/kernels/HASH` (`device.md` §16).
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "aotx" / "kernels" / kernel_hash()
+
+
+def prepare_cache() -> Path:
+    """
+    Point numba at our cache directory. Call it before the first import of a kernel.
+
+    A directory that cannot be made is no error: numba then compiles at each start.
+    """
+    directory = cache_directory()
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(directory))
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        os.environ.pop("NUMBA_CACHE_DIR", None)
+    return directory

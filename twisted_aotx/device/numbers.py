@@ -1,0 +1,117 @@
+"""
+Numbers that only the device and its engines' bridge know.
+
+What is on the wire lives in `wire.numbers`; kernels read plain integers, so the ones that
+they need are repeated here by name and taken from there.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from twisted_aotx import limits
+from twisted_aotx.wire.numbers import Action, Finish, Operation, Phase, Status
+
+
+class Event(IntEnum):
+    """
+    What an engine may report about a lease (`device.md` §10).
+    """
+
+    OPENED = 1
+    REFUSED = 2
+    EMIT = 3
+    DONE = 4
+    FAILED = 5
+
+
+class SpanClass(IntEnum):
+    """
+    Whose bytes a span of a rendered prompt holds (`device.md` §5).
+    """
+
+    TEMPLATE = 0
+    CALLER = 1
+    LINK = 2
+
+
+#: Mailbox states (`wire.md` §12).
+OURS: Final = 0
+PUBLISHED: Final = 1
+ANSWERED: Final = 2
+
+#: Indexes of `H.word`, one word per cache line.
+WORD_HELD: Final = 0
+WORD_RESTORING: Final = 8
+WORD_PUBLISH_TAIL: Final = 16
+WORD_PUBLISH_HEAD: Final = 24
+WORD_REPLY_TAIL: Final = 32
+WORD_REPLY_HEAD: Final = 40
+WORD_ORDER_TAIL: Final = 48
+WORD_ORDER_HEAD: Final = 56
+WORD_COUNT: Final = 64
+
+#: Who runs a role's sequences.
+KIND_NONE: Final = 0
+KIND_HOST: Final = 1
+KIND_KERNEL: Final = 2
+
+OK: Final = int(Status.OK)
+ACCEPTED: Final = int(Status.ACCEPTED)
+BAD: Final = int(Status.BAD_REQUEST)
+FORBIDDEN: Final = int(Status.FORBIDDEN)
+NOT_FOUND: Final = int(Status.NOT_FOUND)
+CONFLICT: Final = int(Status.CONFLICT)
+GONE: Final = int(Status.GONE)
+TOO_LARGE: Final = int(Status.TOO_LARGE)
+TOO_MANY: Final = int(Status.TOO_MANY)
+UNAVAILABLE: Final = int(Status.UNAVAILABLE)
+EXPIRED: Final = int(Status.DEADLINE)
+
+OP_GRANTS: Final = int(Operation.GRANTS)
+OP_INFO: Final = int(Operation.INFO)
+OP_SUBMIT: Final = int(Operation.SUBMIT)
+OP_READ: Final = int(Operation.READ)
+OP_CANCEL: Final = int(Operation.CANCEL)
+OP_MEDIA: Final = int(Operation.MEDIA)
+OP_MEDIA_READ: Final = int(Operation.MEDIA_READ)
+OP_METRICS: Final = int(Operation.METRICS)
+OP_MEDIA_LIST: Final = int(Operation.MEDIA_LIST)
+OP_SHARED_WRITE: Final = 10
+OP_SHARED_READ: Final = 11
+OP_POLICY: Final = int(Operation.POLICY)
+
+ACT_INFER: Final = int(Action.INFER)
+ACT_UPLOAD: Final = int(Action.UPLOAD)
+ACT_TELEMETRY: Final = int(Action.TELEMETRY)
+ACT_SHARED_WRITE: Final = int(Action.SHARED_WRITE)
+ACT_POLICY: Final = int(Action.POLICY_MANAGE)
+ACT_ALL: Final = 255
+
+FREE: Final = int(Phase.FREE)
+QUEUED: Final = int(Phase.QUEUED)
+PREPARING: Final = int(Phase.PREPARING)
+RUNNING: Final = int(Phase.RUNNING)
+COMPLETED: Final = int(Phase.COMPLETED)
+FAILED: Final = int(Phase.FAILED)
+CANCELLED: Final = int(Phase.CANCELLED)
+
+FINISH_NONE: Final = int(Finish.NONE)
+FINISH_STOP: Final = int(Finish.STOP)
+FINISH_LENGTH: Final = int(Finish.LENGTH)
+
+EV_OPENED: Final = int(Event.OPENED)
+EV_REFUSED: Final = int(Event.REFUSED)
+EV_EMIT: Final = int(Event.EMIT)
+EV_DONE: Final = int(Event.DONE)
+EV_FAILED: Final = int(Event.FAILED)
+
+SPAN_TEMPLATE: Final = int(SpanClass.TEMPLATE)
+SPAN_CALLER: Final = int(SpanClass.CALLER)
+SPAN_LINK: Final = int(SpanClass.LINK)
+
+EVENTS: Final = limits.EVENTS_PER_SLOT
+EVENT_BYTES: Final = limits.EVENT_BYTES_PER_SLOT
+FRAME_BYTES: Final = limits.PACKET_BYTES_MAX
+HEADER: Final = limits.HEADER_BYTES
