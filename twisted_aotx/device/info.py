@@ -1,0 +1,83 @@
+"""
+INFO and METRICS replies (`wire.md` §7).
+
+Media and the control rows are off: their fields say so until they are served.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted_aotx.device.backend import dev, i64, u64
+from twisted_aotx.device.bits import write32, write64
+from twisted_aotx.device.numbers import HEADER
+from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST, is_available
+from twisted_aotx.limits import LINK_BYTES
+
+INFO_BYTES = 192
+_MODEL_ROW_BYTES = 40
+_CONTROL_ROW_BYTES = 160
+_SECOND_NS = 1_000_000_000
+
+#: Limits of media sources that no capacity sets (`wire.md` §13).
+_IMAGE_DIMENSION = 8192
+_IMAGE_PATCHES = 8192
+_IMAGE_ROWS = 131072
+_AUDIO_ROWS = 16384
+
+
+@dev
+def _write_models(D: Any, frame: Any, roles: Any) -> Any:
+    """Write the model rows that *roles* opens; how many."""
+    rows = i64(0)
+    for role in range(ROLE_FIRST, ROLE_LAST + 1):
+        if is_available(D, role, roles) == 1:
+            at = HEADER + INFO_BYTES + rows * _MODEL_ROW_BYTES
+            write32(frame, at, role)
+            write32(frame, at + 4, D.role_modalities[role])
+            for k in range(32):
+                frame[at + 8 + k] = D.role_digest[role][k]
+            rows += 1
+    return rows
+
+
+@dev
+def write_information(D: Any, frame: Any, row: Any, metrics: Any) -> Any:
+    """
+    Write the payload for the grant in *row* after the header; its bytes.
+
+    *metrics* 1 adds the counters (METRICS), 0 leaves them zero (INFO).
+    """
+    table = D.g_table
+    for k in range(HEADER, HEADER + INFO_BYTES):
+        frame[k] = 0
+    rows = _write_models(D, frame, D.g_roles[table][row])
+    at = HEADER
+    write32(frame, at, 2)
+    write32(frame, at + 4, D.slots)
+    write32(frame, at + 8, D.prompt_bytes)
+    write32(frame, at + 12, D.sequence_tokens)
+    write32(frame, at + 16, D.requests)
+    write32(frame, at + 20, D.output_bytes)
+    write32(frame, at + 24, D.channels)
+    write32(frame, at + 28, D.g_tokens[table][row])
+    write32(frame, at + 32, D.g_pages[table][row])
+    write32(frame, at + 36, D.g_requests[table][row])
+    write32(frame, at + 40, D.g_actions[table][row])
+    write32(frame, at + 44, rows)
+    write32(frame, at + 60, D.g_media[table][row])
+    if metrics == 1:
+        write64(frame, at + 72, u64(D.service_bytes))
+        write64(frame, at + 80, u64(D.ticks))
+        write64(frame, at + 88, u64(D.now))
+    write32(frame, at + 116, _IMAGE_DIMENSION)
+    write32(frame, at + 120, _IMAGE_PATCHES)
+    write32(frame, at + 124, _IMAGE_ROWS)
+    write32(frame, at + 132, _AUDIO_ROWS)
+    write32(frame, at + 136, D.request_ns // _SECOND_NS)
+    write32(frame, at + 140, D.upload_ns // _SECOND_NS)
+    write32(frame, at + 144, D.principals)
+    write32(frame, at + 148, D.prompt_bytes // LINK_BYTES + 1)
+    write32(frame, at + 164, _CONTROL_ROW_BYTES)
+    write32(frame, at + 168, 1)
+    return INFO_BYTES + rows * _MODEL_ROW_BYTES

@@ -1,0 +1,98 @@
+"""
+The two memory regions as numpy dtypes: H, host-mapped, and D, device-owned.
+
+Each is one aligned record, so that a kernel takes one pointer per region, a test takes one
+digest and a snapshot is one copy (docs/kernels.md). Table files own their fields; this
+file only joins them. Shapes are types: each set of capacities compiles its own kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from twisted_aotx.device import (
+    engine_mail,
+    frames,
+    grants,
+    mailbox,
+    reference,
+    requests,
+    roles,
+    slots,
+)
+from twisted_aotx.device.numbers import WORD_COUNT
+from twisted_aotx.limits import Capacities
+
+Field = tuple[str, Any] | tuple[str, Any, tuple[int, ...]]
+
+#: Scalars of D that no single table owns.
+_DEVICE_FIELDS: Sequence[Field] = (
+    # configuration, written once by `configure`
+    ("slots", "<i8"),
+    ("requests", "<i8"),
+    ("channels", "<i8"),
+    ("principals", "<i8"),
+    ("prompt_bytes", "<i8"),
+    ("output_bytes", "<i8"),
+    ("sequence_tokens", "<i8"),
+    ("request_ns", "<i8"),
+    ("upload_ns", "<i8"),
+    ("service_bytes", "<i8"),
+    ("epoch", "<u8"),
+    ("hash_key", "<u8"),
+    ("seed_key", "<u8"),
+    # the clock and what a tick leaves for the loop
+    ("now", "<i8"),
+    ("ticks", "<i8"),
+    ("held", "<i8"),
+    ("skip", "<i8"),
+    ("due", "<i8"),
+    ("ring_broker", "<i8"),
+    ("ring_engines", "<i8"),
+)
+
+
+def host_dtype(capacities: Capacities) -> np.dtype[Any]:
+    """
+    Region H: mailboxes first (`wire.md` §12), then words, slot mailboxes.
+    """
+    return np.dtype(
+        [
+            *mailbox.region_fields(capacities),
+            ("word", "<i8", (WORD_COUNT,)),
+            ("role_state", "<i8", (8,)),
+            *mailbox.ring_fields(capacities),
+            *engine_mail.host_fields(capacities),
+        ],
+        align=True,
+    )
+
+
+def device_dtype(capacities: Capacities) -> np.dtype[Any]:
+    """
+    Region D: every table of the device and its scratch.
+    """
+    return np.dtype(
+        [
+            *_DEVICE_FIELDS,
+            *roles.role_fields(capacities),
+            *grants.grant_fields(capacities),
+            *frames.frame_fields(capacities),
+            *requests.request_fields(capacities),
+            *slots.slot_fields(capacities),
+            *reference.reference_fields(capacities),
+        ],
+        align=True,
+    )
+
+
+def allocate(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """
+    A zeroed record array of length 1, aligned to a page.
+    """
+    raw = np.zeros(dtype.itemsize + 4096, np.uint8)
+    start = -raw.ctypes.data % 4096
+    return raw[start : start + dtype.itemsize].view(dtype)
