@@ -47,11 +47,15 @@ def read_trusted(path: Path, bytes_max: int) -> bytes:
         descriptor = os.open(path, flags)
     except OSError as error:
         raise file_error(_open_reason(path, error)) from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         reason = _distrust(os.fstat(descriptor), bytes_max)
         if reason is not None:
             raise file_error(reason)
-        data = file.read(bytes_max + 1)
+        # The descriptor is a regular file from here on, so that `open` may have it.
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(bytes_max + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > bytes_max:
         raise file_error(f"is larger than {bytes_max} bytes")
     return data
