@@ -8,7 +8,8 @@ Layer 0: imports nothing of ours.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import attrs
 
@@ -64,8 +65,8 @@ EVENT_BYTES_PER_SLOT: Final = 65536
 TABLE_BYTES_MAX: Final = 8 << 30
 
 
-def _between(low: int, high: int) -> attrs.AttrsInstance:
-    return attrs.validators.and_(  # type: ignore[return-value]
+def _between(low: int, high: int) -> Callable[[Any, Any, int], None]:
+    return attrs.validators.and_(
         attrs.validators.instance_of(int),
         attrs.validators.ge(low),
         attrs.validators.le(high),

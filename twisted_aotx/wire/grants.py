@@ -13,14 +13,12 @@ import attrs
 
 from twisted_aotx.errors import LocalWireError, RemoteWireError
 from twisted_aotx.limits import HEADER_BYTES, PACKET_BYTES_MAX
+from twisted_aotx.wire.kinds import raw, u32, u64
 from twisted_aotx.wire.layout import (
     BrokenRule,
     Record,
     layout_of,
     offset_of,
-    raw,
-    u32,
-    u64,
     wire_fields,
 )
 from twisted_aotx.wire.numbers import SERVED_ROLES, Operation

@@ -8,29 +8,19 @@ from 160 on say nothing.
 from __future__ import annotations
 
 import re
-import struct
 from typing import Final, Self
 
 import attrs
 
 from twisted_aotx.errors import RemoteWireError
 from twisted_aotx.limits import CONTROL_ROWS_MAX, DOSES_MAX
-from twisted_aotx.wire.layout import (
-    BrokenRule,
-    Record,
-    coded,
-    offset_of,
-    raw,
-    u32,
-    u64,
-    wire_fields,
-)
+from twisted_aotx.wire.kinds import coded, i32s, raw, u32, u64
+from twisted_aotx.wire.layout import BrokenRule, Record, offset_of, wire_fields
 
 #: The largest dose either way, unit 0.0001.
 DOSE_MAX: Final = 40000
 _NAME = re.compile(r"[a-z0-9_-]{1,31}")
 _NAME_BYTES = 32
-_DOSES = struct.Struct(f"<{DOSES_MAX}i")
 #: Where the part begins that revision 1 does not have.
 _REVISION_2_AT = 160
 
@@ -65,27 +55,9 @@ def _decode_name(data: bytes) -> str:
         raise ValueError("not ASCII") from None
 
 
-def _check_doses(doses: object) -> None:
-    if not isinstance(doses, tuple) or len(doses) > DOSES_MAX:
-        raise ValueError(f"not a tuple of at most {DOSES_MAX}")
-    if len(set(doses)) != len(doses):
-        raise ValueError("a dose stands twice")
-    for dose in doses:
-        if type(dose) is bool or not isinstance(dose, int):
-            raise ValueError("not an integer")
-        if dose == 0 or not -DOSE_MAX <= dose <= DOSE_MAX:
-            raise ValueError(f"zero or beyond ±{DOSE_MAX}")
-
-
-def _encode_doses(doses: tuple[int, ...]) -> bytes:
-    return _DOSES.pack(*doses, *[0] * (DOSES_MAX - len(doses)))
-
-
-def _decode_doses(data: bytes) -> tuple[int, ...]:
-    doses = list(_DOSES.unpack(data))
-    while doses and doses[-1] == 0:
-        doses.pop()
-    return tuple(doses)
+def _check_dose(dose: int) -> None:
+    if dose == 0 or not -DOSE_MAX <= dose <= DOSE_MAX:
+        raise ValueError(f"zero or beyond ±{DOSE_MAX}")
 
 
 @attrs.frozen(field_transformer=wire_fields, kw_only=True)
@@ -115,13 +87,7 @@ class ControlRow(Record):
     #: At most 16 distinct doses, nonzero, −40,000..40,000, unit 0.0001.
     doses: tuple[int, ...] = attrs.field(
         default=(),
-        metadata=coded(
-            96,
-            _DOSES.size,
-            check=_check_doses,
-            encode=_encode_doses,
-            decode=_decode_doses,
-        ),
+        metadata=i32s(96, DOSES_MAX, check=_check_dose),
     )
 
     kind: int = attrs.field(default=1, init=False, metadata=u32(4))
@@ -273,7 +239,8 @@ class Information(Record):
         return cls.from_values(values, at=at, models=models, controls=rows)
 
 
-_REVISION_1_TAIL: Final = struct.pack("<III20x", 0, ControlRow.SIZE, 0)
+#: No controls, their stride, no selection.
+_REVISION_1_TAIL: Final = bytes(4) + ControlRow.SIZE.to_bytes(4, "little") + bytes(24)
 
 
 def _remote(field: str, reason: str, at: int) -> RemoteWireError:

@@ -1,5 +1,5 @@
 """
-One declaration per record: the only user of `struct`.
+One declaration per record, which makes bytes of values and values of bytes.
 
 A record is an attrs class whose fields carry a `Kind` in their metadata:
 
@@ -25,162 +25,13 @@ Rules:
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import attrs
 
 from twisted_aotx.errors import LocalWireError, RemoteWireError
-
-_KIND = "wire"
-
-
-@attrs.frozen
-class Kind:
-    """
-    How one field stands in the bytes.
-    """
-
-    offset: int
-    #: Bytes.
-    width: int
-    #: One `struct` code, little-endian.
-    code: str
-    #: Raises ValueError, with the reason, for a value that the field cannot have.
-    check: Callable[[Any], None]
-    #: Value → what `struct` packs.
-    encode: Callable[[Any], Any] = attrs.field(default=lambda value: value)
-    #: What `struct` unpacked and its absolute offset → value. May raise ValueError.
-    decode: Callable[[Any, int], Any] = attrs.field(default=lambda value, _: value)
-    #: Applied to what a constructor is given.
-    convert: Callable[[Any], Any] | None = None
-
-
-def _integer(
-    code: str, offset: int, low: int, high: int, nonzero: bool
-) -> Mapping[str, Kind]:
-    def check(value: Any) -> None:
-        if type(value) is bool or not isinstance(value, int):
-            raise ValueError("not an integer")
-        if not low <= value <= high:
-            raise ValueError(f"not within {low}..{high}")
-        if nonzero and value == 0:
-            raise ValueError("zero")
-
-    return {_KIND: Kind(offset, struct.calcsize(code), code, check)}
-
-
-def u32(offset: int, *, low: int = 0, high: int = 2**32 - 1) -> Mapping[str, Kind]:
-    """
-    An unsigned 32-bit integer, *low* .. *high*.
-    """
-    return _integer("<I", offset, low, high, False)
-
-
-def u64(offset: int, *, low: int = 0, high: int = 2**64 - 1) -> Mapping[str, Kind]:
-    """
-    An unsigned 64-bit integer, *low* .. *high*.
-    """
-    return _integer("<Q", offset, low, high, False)
-
-
-def i32(
-    offset: int, *, low: int = -(2**31), high: int = 2**31 - 1, nonzero: bool = False
-) -> Mapping[str, Kind]:
-    """
-    A signed 32-bit integer, *low* .. *high*.
-    """
-    return _integer("<i", offset, low, high, nonzero)
-
-
-def to_f32(value: float) -> float:
-    """
-    *value* as an IEEE binary32 holds it.
-
-    Raises:
-        ValueError: not a number, or beyond the range of binary32.
-    """
-    if type(value) is bool or not isinstance(value, int | float):
-        raise ValueError("not a number")
-    try:
-        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        raise ValueError("too large for binary32") from None
-    return rounded
-
-
-def f32(offset: int) -> Mapping[str, Kind]:
-    """
-    An IEEE binary32; any bit pattern, NaN included. Rounded when the record is made.
-    """
-
-    def check(value: Any) -> None:
-        to_f32(value)
-
-    return {_KIND: Kind(offset, 4, "<f", check, convert=to_f32)}
-
-
-def raw(offset: int, width: int, *, nonzero: bool = False) -> Mapping[str, Kind]:
-    """
-    Exactly *width* bytes.
-    """
-
-    def check(value: Any) -> None:
-        if not isinstance(value, bytes):
-            raise ValueError("not bytes")
-        if len(value) != width:
-            raise ValueError(f"{len(value)} bytes instead of {width}")
-        if nonzero and not any(value):
-            raise ValueError("zero")
-
-    return {_KIND: Kind(offset, width, f"<{width}s", check)}
-
-
-def coded(
-    offset: int,
-    width: int,
-    *,
-    check: Callable[[Any], None],
-    encode: Callable[[Any], bytes],
-    decode: Callable[[bytes], Any],
-) -> Mapping[str, Kind]:
-    """
-    *width* bytes that stand for something else than themselves.
-    """
-    return {
-        _KIND: Kind(
-            offset,
-            width,
-            f"<{width}s",
-            check,
-            encode,
-            lambda value, _: decode(value),
-        )
-    }
-
-
-def nested(offset: int, inner: type[Record]) -> Mapping[str, Kind]:
-    """
-    A record within this one.
-    """
-
-    def check(value: Any) -> None:
-        if not isinstance(value, inner):
-            raise ValueError(f"not a {inner.__name__}")
-
-    def encode(value: Record) -> bytes:
-        return value.pack()
-
-    return {
-        _KIND: Kind(
-            offset,
-            inner.SIZE,
-            f"<{inner.SIZE}s",
-            check,
-            encode,
-            lambda data, at: inner.unpack(data, at=at),
-        )
-    }
+from twisted_aotx.wire.kinds import KIND, Kind
 
 
 @attrs.frozen
@@ -207,7 +58,7 @@ class Layout:
 
 
 def _make_layout(name: str, size: int, fields: list[attrs.Attribute[Any]]) -> Layout:
-    kinds = [(f.name, f.metadata[_KIND]) for f in fields if _KIND in f.metadata]
+    kinds = [(f.name, f.metadata[KIND]) for f in fields if KIND in f.metadata]
     kinds.sort(key=lambda pair: pair[1].offset)
     gaps: list[tuple[int, int]] = []
     code = "<"
@@ -228,7 +79,7 @@ def _make_layout(name: str, size: int, fields: list[attrs.Attribute[Any]]) -> La
     packer = struct.Struct(code)
     if packer.size != size:
         raise TypeError(f"{name} packs to {packer.size} bytes, not {size}")
-    fixed = frozenset(f.name for f in fields if _KIND in f.metadata and not f.init)
+    fixed = frozenset(f.name for f in fields if KIND in f.metadata and not f.init)
     return Layout(tuple(kinds), tuple(gaps), packer, fixed)
 
 
@@ -240,8 +91,8 @@ def wire_fields(
     """
     _make_layout(cls.__name__, cls.SIZE, fields)  # type: ignore[attr-defined]  # Record
     return [
-        _checked(cls.__name__, field, field.metadata[_KIND])
-        if _KIND in field.metadata
+        _checked(cls.__name__, field, field.metadata[KIND])
+        if KIND in field.metadata
         else field
         for field in fields
     ]
@@ -381,7 +232,7 @@ class Record:
         )
 
 
-class BrokenRule(Exception):  # noqa: N818  # never leaves this package
+class BrokenRule(Exception):
     """
     Raised by `Record.check`; becomes a `WireError`.
     """
@@ -414,3 +265,27 @@ def offset_of(cls: type[Record], field: str) -> int:
         if name == field:
             return kind.offset
     return cls.SIZE
+
+
+def nested(offset: int, inner: type[Record]) -> Mapping[str, Kind]:
+    """
+    A record within this one.
+    """
+
+    def check(value: Any) -> None:
+        if not isinstance(value, inner):
+            raise ValueError(f"not a {inner.__name__}")
+
+    def encode(value: Record) -> bytes:
+        return value.pack()
+
+    return {
+        KIND: Kind(
+            offset,
+            inner.SIZE,
+            f"<{inner.SIZE}s",
+            check,
+            encode,
+            lambda data, at: inner.unpack(data, at=at),
+        )
+    }

@@ -11,7 +11,8 @@ from typing import Final
 import attrs
 
 from twisted_aotx.limits import PACKET_BYTES_MAX
-from twisted_aotx.wire.layout import Record, u32, u64, wire_fields
+from twisted_aotx.wire.kinds import u32, u64
+from twisted_aotx.wire.layout import Record, wire_fields
 
 #: The region is rounded up to whole memory pages of this size.
 REGION_ROUND_BYTES: Final = 4096

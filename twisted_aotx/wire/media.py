@@ -11,16 +11,8 @@ import attrs
 
 from twisted_aotx.errors import LocalWireError, RemoteWireError
 from twisted_aotx.limits import PAYLOAD_BYTES_MAX
-from twisted_aotx.wire.layout import (
-    BrokenRule,
-    Record,
-    nested,
-    offset_of,
-    raw,
-    u32,
-    u64,
-    wire_fields,
-)
+from twisted_aotx.wire.kinds import raw, u32, u64
+from twisted_aotx.wire.layout import BrokenRule, Record, nested, offset_of, wire_fields
 from twisted_aotx.wire.numbers import MediaCommand, MediaFormat
 
 #: Bytes of source that one CHUNK may carry.

@@ -12,21 +12,27 @@ from typing import Final
 import attrs
 
 from twisted_aotx.errors import LocalWireError, RemoteWireError
-from twisted_aotx.limits import HEADER_BYTES as HEADER_BYTES
-from twisted_aotx.limits import PACKET_BYTES_MAX as PACKET_BYTES_MAX
-from twisted_aotx.limits import PAYLOAD_BYTES_MAX as PAYLOAD_BYTES_MAX
-from twisted_aotx.limits import SELECTOR_BYTES
-from twisted_aotx.wire.layout import (
-    BrokenRule,
-    Record,
-    f32,
-    offset_of,
-    raw,
-    u32,
-    u64,
-    wire_fields,
+from twisted_aotx.limits import (
+    HEADER_BYTES,
+    PACKET_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    SELECTOR_BYTES,
 )
+from twisted_aotx.wire.kinds import f32, raw, u32, u64
+from twisted_aotx.wire.layout import BrokenRule, Record, offset_of, wire_fields
 from twisted_aotx.wire.numbers import Operation, Status
+
+__all__ = [
+    "HEADER_BYTES",
+    "MAGIC",
+    "PACKET_BYTES_MAX",
+    "PAYLOAD_BYTES_MAX",
+    "ReplyHeader",
+    "RequestHeader",
+    "join",
+    "split_reply",
+    "split_request",
+]
 
 MAGIC: Final = b"AOTXAPI1"
 

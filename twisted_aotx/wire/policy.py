@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import attrs
 
-from twisted_aotx.wire.layout import Record, u32, u64, wire_fields
+from twisted_aotx.wire.kinds import u32, u64
+from twisted_aotx.wire.layout import Record, wire_fields
 
 
 @attrs.frozen(field_transformer=wire_fields)

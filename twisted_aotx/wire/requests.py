@@ -1,32 +1,39 @@
 """
-The payload of SUBMIT: messages of parts, and the control selector (`wire.md` §8).
+SUBMIT: its payload, the control selector, and the header fields that belong to it
+(`wire.md` §8).
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-from typing import Final, TypeAlias, TypeVar
+from typing import Final
 
 import attrs
 
 from twisted_aotx.errors import LocalWireError, RemoteWireError
-from twisted_aotx.limits import MESSAGES_MAX, PARTS_MAX, SELECTOR_BYTES
+from twisted_aotx.limits import SELECTOR_BYTES
 from twisted_aotx.wire.info import DOSE_MAX
-from twisted_aotx.wire.layout import (
-    Record,
-    i32,
-    raw,
-    u32,
-    wire_fields,
+from twisted_aotx.wire.kinds import i32, raw, to_f32, u32
+from twisted_aotx.wire.layout import Record, offset_of, wire_fields
+from twisted_aotx.wire.messages import (
+    DigestPart,
+    Message,
+    PayloadHead,
+    TextPart,
+    pack_messages,
+    unpack_messages,
 )
-from twisted_aotx.wire.numbers import MessageRole, Operation, PartKind
+from twisted_aotx.wire.numbers import Operation
 from twisted_aotx.wire.packet import RequestHeader
 
-_U32 = struct.Struct("<I")
-_PAIR = struct.Struct("<II")
-_DIGEST_BYTES: Final = 32
-_T = TypeVar("_T")
+__all__ = [
+    "DigestPart",
+    "Message",
+    "Selector",
+    "Submission",
+    "TextPart",
+    "decode",
+    "encode",
+]
 
 
 @attrs.frozen(field_transformer=wire_fields)
@@ -45,65 +52,15 @@ class Selector(Record):
     kind: int = attrs.field(default=1, init=False, metadata=u32(4))
 
 
-@attrs.frozen
-class TextPart:
-    """
-    Text of a message; may be empty.
-    """
-
-    #: Strict UTF-8, complete in itself.
-    text: bytes = attrs.field(repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        try:
-            self.text.decode("utf-8")
-        except UnicodeDecodeError:
-            raise LocalWireError("TextPart", "text", 8, "not UTF-8") from None
+def _binary32(value: float, field: attrs.Attribute[float]) -> float:
+    try:
+        return to_f32(value)
+    except ValueError as error:
+        at = offset_of(RequestHeader, field.name)
+        raise LocalWireError("Submission", field.name, at, str(error)) from None
 
 
-@attrs.frozen
-class DigestPart:
-    """
-    A media source of the caller, named by its digest.
-    """
-
-    #: `PartKind.IMAGE` or `PartKind.AUDIO`.
-    kind: int
-    #: SHA-256, 32 bytes.
-    digest: bytes = attrs.field(repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        if self.kind not in (PartKind.IMAGE, PartKind.AUDIO):
-            raise LocalWireError("DigestPart", "kind", 0, "neither image nor audio")
-        if len(self.digest) != _DIGEST_BYTES:
-            raise LocalWireError("DigestPart", "digest", 8, "not 32 bytes")
-
-
-Part: TypeAlias = TextPart | DigestPart
-
-
-@attrs.frozen
-class Message:
-    """
-    One turn of a conversation.
-    """
-
-    #: `numbers.MessageRole`.
-    role: int
-    #: 1..32; digests only in messages of the user.
-    parts: tuple[Part, ...]
-
-    def __attrs_post_init__(self) -> None:
-        if self.role not in tuple(MessageRole):
-            raise LocalWireError("Message", "role", 0, "unknown")
-        if not 1 <= len(self.parts) <= PARTS_MAX:
-            raise LocalWireError("Message", "parts", 4, f"not 1..{PARTS_MAX}")
-        if self.role != MessageRole.USER and any(
-            isinstance(part, DigestPart) for part in self.parts
-        ):
-            raise LocalWireError(
-                "Message", "parts", 8, "media of another than the user"
-            )
+_ROUNDED: Final = attrs.Converter(_binary32, takes_field=True)
 
 
 @attrs.frozen
@@ -117,24 +74,20 @@ class Submission:
     #: Output tokens, 1 or more.
     limit: int
     #: 0..2, rounded to binary32.
-    temperature: float
+    temperature: float = attrs.field(converter=_ROUNDED)
     #: Above 0, at most 1, rounded to binary32.
-    top_p: float
+    top_p: float = attrs.field(converter=_ROUNDED)
     #: 1..64.
     messages: tuple[Message, ...]
     #: Nothing or 48 bytes: `Selector.pack()`, or zeros, which select nothing.
     selector: bytes = b""
 
     def __attrs_post_init__(self) -> None:
-        # The header's own checks hold for role, limit and what binary32 can carry.
-        header = self.header(principal=bytes(16), revision=0)
-        broken = _broken_header(header)
+        # Making the header checks what its fields can carry.
+        broken = _broken(self.header(principal=bytes(16), revision=0))
         if broken is not None:
             raise LocalWireError("Submission", *broken)
-        if not 1 <= len(self.messages) <= MESSAGES_MAX:
-            raise LocalWireError("Submission", "messages", 0, f"not 1..{MESSAGES_MAX}")
-        if len(self.selector) not in (0, SELECTOR_BYTES):
-            raise LocalWireError("Submission", "selector", 92, "neither 0 nor 48 bytes")
+        PayloadHead(len(self.messages))
         if any(self.selector):
             try:
                 Selector.unpack(self.selector)
@@ -149,7 +102,7 @@ class Submission:
         principal: bytes,
         revision: int,
         epoch: int = 0,
-        id: bytes = bytes(16),  # noqa: A002  # the name of the field
+        id: bytes = bytes(16),
     ) -> RequestHeader:
         """
         The header that carries this submission, without its payload length.
@@ -172,17 +125,7 @@ def encode(submission: Submission) -> bytes:
     """
     The payload of *submission*. It may be longer than a packet holds.
     """
-    out = [_U32.pack(len(submission.messages))]
-    for message in submission.messages:
-        out.append(_PAIR.pack(message.role, len(message.parts)))
-        for part in message.parts:
-            if isinstance(part, TextPart):
-                kind, data = int(PartKind.TEXT), part.text
-            else:
-                kind, data = part.kind, part.digest
-            out += (_PAIR.pack(kind, len(data)), data)
-    out.append(submission.selector)
-    return b"".join(out)
+    return pack_messages(submission.messages) + submission.selector
 
 
 def decode(header: RequestHeader, payload: bytes) -> Submission:
@@ -193,98 +136,39 @@ def decode(header: RequestHeader, payload: bytes) -> Submission:
     Raises:
         RemoteWireError: a rule of `wire.md` §8 is broken.
     """
-    broken = _broken_header(header)
+    broken = _broken(header)
     if broken is not None:
         raise RemoteWireError("Submission", *broken)
-    if header.selector_bytes not in (0, SELECTOR_BYTES):
-        raise RemoteWireError("Submission", "selector", 92, "neither 0 nor 48 bytes")
     end = len(payload) - header.selector_bytes
     if end < 0:
-        raise RemoteWireError("Submission", "selector", 92, "longer than the payload")
-    selector = payload[end:]
-    if any(selector):
-        Selector.unpack(selector, at=end)
-    messages = _Reader(payload[:end]).messages()
+        at = offset_of(RequestHeader, "selector_bytes")
+        raise RemoteWireError(
+            "Submission", "selector_bytes", at, "longer than the payload"
+        )
+    if any(payload[end:]):
+        Selector.unpack(payload[end:], at=end)
     return Submission(
         role=header.role,
         limit=header.limit,
         temperature=header.temperature,
         top_p=header.top_p,
-        messages=messages,
-        selector=selector,
+        messages=unpack_messages(payload[:end]),
+        selector=payload[end:],
     )
 
 
-def _broken_header(header: RequestHeader) -> tuple[str, int, str] | None:
+def _broken(header: RequestHeader) -> tuple[str, int, str] | None:
     """
-    Field, offset and reason of the first number that no device takes.
+    Field, offset and reason of the first header field that no device takes.
     """
     if header.limit < 1:
-        return "limit", 76, "zero"
-    if not 0 <= header.temperature <= 2:
-        return "temperature", 80, "not within 0..2"
-    if not 0 < header.top_p <= 1:
-        return "top_p", 84, "not above 0 and at most 1"
-    return None
-
-
-class _Reader:
-    """
-    Walks the messages of a payload.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def messages(self) -> tuple[Message, ...]:
-        if len(self._data) < 4:
-            raise self._wrong("Submission", "messages", "cut")
-        count = _U32.unpack_from(self._data)[0]
-        if not 1 <= count <= MESSAGES_MAX:
-            raise self._wrong("Submission", "messages", f"not 1..{MESSAGES_MAX}")
-        self._at = 4
-        messages = tuple(self._message() for _ in range(count))
-        if self._at != len(self._data):
-            raise self._wrong("Submission", "length", "bytes left over")
-        return messages
-
-    def _message(self) -> Message:
-        start = self._at
-        role, count = self._pair("Message", "role")
-        if not 1 <= count <= PARTS_MAX:
-            self._at = start + 4
-            raise self._wrong("Message", "parts", f"not 1..{PARTS_MAX}")
-        parts = tuple(self._part() for _ in range(count))
-        return self._made(start, lambda: Message(role, parts))
-
-    def _part(self) -> Part:
-        start = self._at
-        kind, size = self._pair("Part", "kind")
-        data = self._data[self._at : self._at + size]
-        if len(data) != size:
-            self._at = start + 4
-            raise self._wrong("Part", "bytes", "beyond the payload")
-        self._at += size
-        if kind == PartKind.TEXT:
-            return self._made(start, lambda: TextPart(data))
-        return self._made(start, lambda: DigestPart(kind, data))
-
-    def _pair(self, record: str, field: str) -> tuple[int, int]:
-        if len(self._data) - self._at < _PAIR.size:
-            self._at = len(self._data)
-            raise self._wrong(record, field, "cut")
-        first, second = _PAIR.unpack_from(self._data, self._at)
-        self._at += _PAIR.size
-        return first, second
-
-    def _made(self, start: int, make: Callable[[], _T]) -> _T:
-        try:
-            return make()
-        except LocalWireError as error:
-            raise RemoteWireError(
-                error.record, error.field, start + error.offset, error.reason
-            ) from None
-
-    def _wrong(self, record: str, field: str, reason: str) -> RemoteWireError:
-        return RemoteWireError(record, field, self._at, reason)
+        field, reason = "limit", "zero"
+    elif not 0 <= header.temperature <= 2:
+        field, reason = "temperature", "not within 0..2"
+    elif not 0 < header.top_p <= 1:
+        field, reason = "top_p", "not above 0 and at most 1"
+    elif header.selector_bytes not in (0, SELECTOR_BYTES):
+        field, reason = "selector_bytes", "neither 0 nor 48"
+    else:
+        return None
+    return field, offset_of(RequestHeader, field), reason
