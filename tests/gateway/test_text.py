@@ -23,7 +23,7 @@ def oracle(data: bytes) -> str:
     Maximal subparts written down from the table of well-formed byte sequences.
     """
     leads = (
-        [(range(0x00, 0x80), [])]
+        [(range(0x80), [])]
         + [(range(0xC2, 0xE0), [range(0x80, 0xC0)])]
         + [(range(0xE0, 0xE1), [range(0xA0, 0xC0), range(0x80, 0xC0)])]
         + [(range(0xE1, 0xED), [range(0x80, 0xC0)] * 2)]
