@@ -5,8 +5,6 @@ SUBMIT: its payload, the control selector, and the header fields that belong to 
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 
 from twisted_aotx.errors import LocalWireError, RemoteWireError
@@ -52,15 +50,20 @@ class Selector(Record):
     kind: int = attrs.field(default=1, init=False, metadata=u32(4))
 
 
-def _binary32(value: float, field: attrs.Attribute[float]) -> float:
+def _binary32(field: str, value: float) -> float:
     try:
         return to_f32(value)
     except ValueError as error:
-        at = offset_of(RequestHeader, field.name)
-        raise LocalWireError("Submission", field.name, at, str(error)) from None
+        at = offset_of(RequestHeader, field)
+        raise LocalWireError("Submission", field, at, str(error)) from None
 
 
-_ROUNDED: Final = attrs.Converter(_binary32, takes_field=True)
+def _temperature(value: float) -> float:
+    return _binary32("temperature", value)
+
+
+def _top_p(value: float) -> float:
+    return _binary32("top_p", value)
 
 
 @attrs.frozen
@@ -74,9 +77,9 @@ class Submission:
     #: Output tokens, 1 or more.
     limit: int
     #: 0..2, rounded to binary32.
-    temperature: float = attrs.field(converter=_ROUNDED)
+    temperature: float = attrs.field(converter=_temperature)
     #: Above 0, at most 1, rounded to binary32.
-    top_p: float = attrs.field(converter=_ROUNDED)
+    top_p: float = attrs.field(converter=_top_p)
     #: 1..64.
     messages: tuple[Message, ...]
     #: Nothing or 48 bytes: `Selector.pack()`, or zeros, which select nothing.
