@@ -106,8 +106,8 @@ def test_capacities_are_taken_up_to_their_bounds_and_not_beyond(
     for value in (low, high):
         capacities = load(tmp_path, device={name: value}).capacities
         assert getattr(capacities, name) == value
-    for value in (low - 1, high + 1, True, 1.5, "64", None):
-        assert set(fault_paths(tmp_path, device={name: value})) == {f"device.{name}"}
+    for wrong in (low - 1, high + 1, True, 1.5, "64", None):
+        assert set(fault_paths(tmp_path, device={name: wrong})) == {f"device.{name}"}
 
 
 def test_a_capacity_fault_says_the_bound(tmp_path: Path) -> None:

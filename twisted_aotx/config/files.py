@@ -1,14 +1,16 @@
 """
-Open a configuration file safely and parse it strictly (`http.md` §9).
+Configuration files: opened safely, parsed strictly (`http.md` §9), written durably.
 
-Rules: no symlink, a regular file, owned by the effective user, not writable by group or
-others, at most `FILE_BYTES_MAX`; then the JSON rules of `http.md` §3.
+Rules for reading: no symlink, a regular file, owned by the effective user, not writable
+by group or others, at most `FILE_BYTES_MAX`; then the JSON rules of `http.md` §3.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import tempfile
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,8 @@ from twisted_aotx.errors import ConfigError, ConfigErrors
 FILE_BYTES_MAX: Final = 1 << 20
 #: Owner may do anything; these bits would let others change the file.
 _MODE_FORBIDDEN: Final = 0o022
+#: Files of ours hold secrets or grants: for their owner alone.
+_PRIVATE: Final = 0o600
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -59,6 +63,57 @@ def read_trusted(path: Path, bytes_max: int) -> bytes:
     if len(data) > bytes_max:
         raise file_error(f"is larger than {bytes_max} bytes")
     return data
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """
+    Make the file *path* (0600) with *data*, durably.
+
+    Raises:
+        FileExistsError: there is something of that name; it was not touched.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, _PRIVATE), "wb") as file:
+        try:
+            _write_durably(file, data)
+        except OSError:
+            os.unlink(path)
+            raise
+    _sync_folder(path.parent)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """
+    Put *data* (0600) at *path* at once and durably: a reader sees the old or the new.
+
+    Raises:
+        OSError: *path* is as it was.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, _PRIVATE)
+            _write_durably(file, data)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
+    _sync_folder(path.parent)
+
+
+def _write_durably(file: BufferedWriter, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the folder's entries, not only the bytes of its files, survive a crash."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_error(reason: str) -> ConfigErrors:

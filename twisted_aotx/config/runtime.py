@@ -1,8 +1,8 @@
 """
 `runtime.json` → `RuntimeSettings` (docs/config.md).
 
-Every key but `models` is optional; defaults are D7's. Relative paths are relative to the
-file, and what is not named lies in the state directory (`device.md` §16).
+Every key but `models` is optional; defaults are D7's. Relative paths are relative to
+the file, and what is not named lies in the state directory (`device.md` §16).
 """
 
 from __future__ import annotations

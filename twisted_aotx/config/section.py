@@ -1,9 +1,9 @@
 """
 A JSON object seen through its rules: every fault is noted, none ends the reading.
 
-A `Section` is one object at one key path. Its readers return the value, or a stand-in of
-the right type after noting an error; `Faults.raise_if_any` ends a parse, so that nobody
-sees a stand-in.
+A `Section` is one object at one key path. Its readers return the value, or a stand-in
+of the right type after noting an error; `Faults.raise_if_any` ends a parse, so that
+nobody sees a stand-in.
 """
 
 from __future__ import annotations
