@@ -30,7 +30,7 @@ from twisted_aotx.wire.requests import Message, Submission, encode
 
 #: What `max_tokens` is when nobody says, unless the grant allows less.
 LIMIT_DEFAULT: Final = 256
-#: The smallest normal binary32: a smaller top_p would be 0 on the wire, which is refused.
+#: The smallest normal binary32. A smaller top_p would be 0 on the wire, and refused.
 TOP_P_MIN: Final = 2.0**-126
 
 _REQUIRED: Final = ("model", "messages")

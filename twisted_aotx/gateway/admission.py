@@ -1,0 +1,93 @@
+"""
+From the body of a call to an admitted request: what both POST routes share. Layer 4.
+
+Order: action → work slot → body → information → form → id → SUBMIT (`http.md` §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from twisted_aotx.gateway.forms import Form, Terms
+from twisted_aotx.gateway.problems import ProblemCode, refusal
+from twisted_aotx.gateway.resource import Call
+from twisted_aotx.wire.handles import RequestHandle
+from twisted_aotx.wire.info import Information
+from twisted_aotx.wire.numbers import SERVED_ROLES, Action
+
+#: `forms.completion` or `forms.native`.
+Judge = Callable[[Mapping[str, Any], Terms], Form]
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """
+    A request that the device took.
+    """
+
+    handle: RequestHandle
+    form: Form
+    #: Bytes of output that the device keeps of one request.
+    output_bytes: int
+
+
+async def admit(call: Call, judge: Judge) -> Admitted | None:
+    """
+    Judge the body of *call* and submit it, unless the client has left before.
+
+    Once SUBMIT was sent it is awaited to its end, so whoever cancels a request for a
+    client that left knows whether there is one [D20].
+
+    Raises:
+        Problem: 403 `inference_forbidden`, 429, what the body's rules say.
+        DeviceRefused, ExchangeFailed, InvalidReply: of INFO or SUBMIT; on those of
+            SUBMIT the call already has its X-Request-ID.
+    """
+    if not call.principal.actions & Action.INFER:
+        raise refusal(ProblemCode.INFERENCE_FORBIDDEN)
+    call.hold_work()
+    body = await call.json()
+    reply = await call.information()
+    form = judge(body, _terms(call, reply.information))
+    call.drop_body()
+    del body
+    if call.gone:
+        return None
+    handle = RequestHandle(reply.epoch, _request_id(call))
+    call.set_request_id(handle)
+    await call.gateway.client.submit(
+        call.caller, handle.epoch, handle.id, form.submission
+    )
+    return Admitted(
+        handle=handle, form=form, output_bytes=reply.information.output_bytes
+    )
+
+
+def _terms(call: Call, information: Information) -> Terms:
+    """
+    What the caller may use now: its aliases whose role the device lists for it.
+    """
+    rows = {row.role: row for row in information.models if row.role in SERVED_ROLES}
+    models = {
+        model.alias: rows[model.role]
+        for model in call.gateway.settings.models
+        if model.alias in call.principal.models and model.role in rows
+    }
+    return Terms(
+        models=models,
+        output_tokens=information.grant_tokens,
+        prompt_bytes=information.prompt_bytes,
+        control_selection=information.selection_version == 1,
+    )
+
+
+def _request_id(call: Call) -> bytes:
+    """
+    128 random bits, not all zero.
+    """
+    while not any(request_id := call.gateway.random_bytes(16)):
+        pass
+    return request_id
