@@ -45,7 +45,7 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
 @dev
 def philox_u64(key: Any, counter: Any) -> Any:
     """
-    64 random bits for u64 *key* and u64 *counter*: the first two output words, low first.
+    64 random bits for u64 *key* and *counter*: the first two output words, low first.
 
     The key's halves are the key words, low first; the counter's the low counter words.
     """

@@ -2,7 +2,7 @@
 The reference model's table: which byte follows which context in the corpus.
 
 A symbol is a byte (0..255) or END (256), the end of a paragraph. A context is the last
-1 to 5 symbols, 9 bits each, newest lowest; before the first symbol of the corpus all are
+1 to 5 symbols, 9 bits each, newest lowest; before the corpus's first symbol all are
 END. A key is `order << 45 | context` and so never 0, which marks a free row. Rows are
 found by open addressing; a key is exact, so two contexts never mix.
 
