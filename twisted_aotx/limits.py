@@ -45,6 +45,9 @@ PEER_IDLE_SECONDS: Final = 30
 #: Seconds that a control exchange on channel 0 may take (wire.md §13).
 CONTROL_SECONDS: Final = 30
 
+#: Longest time between two ticks, in ns (wire.md §13).
+HEARTBEAT_NS: Final = 250_000_000
+
 # --- bounds of our own -------------------------------------------------------------------
 
 #: Model roles are 0..4 (wire.md §6); tables by role have this many rows.

@@ -4,11 +4,10 @@ Slot mailboxes: orders from the device to an engine, events from an engine to th
 The protocol is the one of the peers' mailboxes, per slot and in both directions:
 1. `o_state[slot]` is 0 while the device owns the open order, 1 while the engine does. The
    engine copies the order and gives it back.
-2. `stop_generation[slot]` only grows: every lease of the slot up to it has ended.
-3. The order ring carries slot numbers, opens as 2·slot and stops as 2·slot + 1, for
-   engines on the host. A slot has at most one open and two stops on the way, so a ring of
-   four entries per slot is never full.
-4. Events of a slot are a ring of EVENTS entries and EVENT_BYTES bytes with one writer and
+2. The order ring tells engines on the host what was sent, in order: (slot, generation,
+   role, 1 for an open or 0 for a stop). A slot has at most one open and two stops on the
+   way, so a ring of four entries per slot is never full.
+3. Events of a slot are a ring of EVENTS entries and EVENT_BYTES bytes with one writer and
    one reader. `e_wait[slot]` says that the writer found it full and waits for room.
 Every order and event carries the lease's generation [D4].
 """
@@ -35,7 +34,7 @@ def host_fields(capacities: Capacities) -> list[Any]:
     slots = (count,)
     order = (
         "o_state o_generation o_role o_limit o_temperature o_top_p "
-        "o_rendered_bytes o_span_count o_payload_bytes stop_generation"
+        "o_rendered_bytes o_span_count o_payload_bytes"
     )
     events = "e_tail e_head e_bytes_tail e_bytes_head e_wait"
     return [
@@ -45,7 +44,7 @@ def host_fields(capacities: Capacities) -> list[Any]:
         ("o_span_end", "<i4", (count, SPANS_MAX)),
         ("o_span_class", "u1", (count, SPANS_MAX)),
         ("o_payload", "u1", (count, payload_bytes_max(capacities))),
-        ("order_ring", "<i4", (power_of_two(4 * count),)),
+        ("order_ring", "<i8", (power_of_two(4 * count), 4)),
         *((name, "<i8", slots) for name in events.split()),
         ("e_kind", "<i8", (count, EVENTS)),
         ("e_generation", "<i8", (count, EVENTS)),
@@ -56,23 +55,29 @@ def host_fields(capacities: Capacities) -> list[Any]:
 
 
 @dev
-def push_order(H: Any, D: Any, code: Any) -> None:
-    """Device: put 2·slot (open) or 2·slot + 1 (stop) into the order ring."""
+def push_order(H: Any, D: Any, slot: Any, opens: Any) -> None:
+    """Device: put an open (1) or stop (0) of the slot's lease into the order ring."""
     tail = H.word[WORD_ORDER_TAIL]
-    H.order_ring[tail & (len(H.order_ring) - 1)] = code
+    entry = H.order_ring[tail & (len(H.order_ring) - 1)]
+    entry[0] = slot
+    entry[1] = D.s_generation[slot]
+    entry[2] = D.s_role[slot]
+    entry[3] = opens
     store_release(H.word, WORD_ORDER_TAIL, tail + 1)
     D.ring_engines = 1
 
 
 @dev
-def next_order(H: Any) -> Any:
-    """Engine side: the next code of the order ring, or -1."""
+def next_order(H: Any, out: Any) -> Any:
+    """Engine side: copy the next ring entry to *out* (4 i64); 0 when there is none."""
     head = H.word[WORD_ORDER_HEAD]
     if head == load_acquire(H.word, WORD_ORDER_TAIL):
-        return i64(-1)
-    code = i64(H.order_ring[head & (len(H.order_ring) - 1)])
+        return i64(0)
+    entry = H.order_ring[head & (len(H.order_ring) - 1)]
+    for k in range(4):
+        out[k] = entry[k]
     store_release(H.word, WORD_ORDER_HEAD, head + 1)
-    return code
+    return i64(1)
 
 
 @dev

@@ -59,13 +59,13 @@ KIND_KERNEL: Final = 2
 
 OK: Final = int(Status.OK)
 ACCEPTED: Final = int(Status.ACCEPTED)
-BAD: Final = int(Status.BAD_REQUEST)
+BAD: Final = int(Status.INVALID)
 FORBIDDEN: Final = int(Status.FORBIDDEN)
 NOT_FOUND: Final = int(Status.NOT_FOUND)
 CONFLICT: Final = int(Status.CONFLICT)
 GONE: Final = int(Status.GONE)
 TOO_LARGE: Final = int(Status.TOO_LARGE)
-TOO_MANY: Final = int(Status.TOO_MANY)
+TOO_MANY: Final = int(Status.LIMITED)
 UNAVAILABLE: Final = int(Status.UNAVAILABLE)
 EXPIRED: Final = int(Status.DEADLINE)
 

@@ -1,17 +1,17 @@
 """
 The reference language model: sequences that the device's own kernels run.
 
-A byte-level n-gram model with one byte per token and an end token (`device.md` §17). Its
-scores are log2 counts in units of 1/256 plus a noise that the prompt and the token's
-index decide, so each prompt has its own text and each of its bytes matters. Temperature
-divides scores, weights are 2^score in Q16 by table, top_p cuts the sorted list, and
-Philox draws. There is no float anywhere: every target makes the same tokens.
-docs/reference-model.md states the algorithm exactly; tests/device/reference_oracle.py is
-written from that page alone.
+A byte-level n-gram model with one byte per token and an end token (`device.md` §17).
+Its scores are log2 counts in units of 1/256 plus a noise that the prompt and the token's
+index decide, so each prompt has its own text and each of its bytes matters.
+Temperature divides scores, weights are 2^score in Q16 by table, top_p cuts the sorted
+list, and Philox draws. There is no float anywhere: every target makes the same tokens.
+docs/reference-model.md states the algorithm exactly; the tests' oracle is written from
+that page alone.
 
 Theory of operation: `ref_open` puts a sequence into slot s, `ref_step` makes its next
-tokens, `ref_due_ns` says when the next one is due. Slots are independent; one lane steps
-one slot. A slot's state means nothing after finish 1 or 2, until the next `ref_open`.
+tokens, `ref_due_ns` says when the next one is due. Slots are independent; one lane
+steps one slot. A slot's state means nothing between finish 1 or 2 and `ref_open`.
 """
 
 from __future__ import annotations

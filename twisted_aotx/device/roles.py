@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, load_acquire
+from twisted_aotx.device.backend import dev, i64, load_acquire, store_release
 from twisted_aotx.device.numbers import KIND_NONE
 from twisted_aotx.limits import ROLE_COUNT, SPAN_BYTES_MAX, Capacities
 
@@ -98,3 +98,11 @@ def look_at_engines(H: Any, D: Any) -> Any:
             D.role_active[role] = 1 - (state & 1)
             lost |= i64(1) << role
     return lost
+
+
+@dev
+def set_role_state(H: Any, role: Any, active: Any) -> None:
+    """Host: the engine of *role* was lost (0) or is back (1); rule 2."""
+    state = i64(load_acquire(H.role_state, role))
+    if (state & 1) == active:
+        store_release(H.role_state, role, state + 1)

@@ -17,6 +17,7 @@ from twisted_aotx.device import (
     engine_mail,
     frames,
     grants,
+    kernel_engine,
     mailbox,
     reference,
     requests,
@@ -84,6 +85,7 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
             *requests.request_fields(capacities),
             *slots.slot_fields(capacities),
             *reference.reference_fields(capacities),
+            *kernel_engine.kernel_engine_fields(capacities),
         ],
         align=True,
     )

@@ -1,0 +1,112 @@
+"""
+Where kernels run: one small class per backend, the same verbs for each.
+
+`on_host` runs an entry over region H, `on_device` one over region D, `once` one over both;
+`tick` and `run` belong to the device's thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+
+from twisted_aotx.device import entries, loop, tables, tick
+from twisted_aotx.errors import ConfigError
+
+
+class Launch(Protocol):
+    """
+    The verbs of a backend. Regions are record arrays of length 1.
+    """
+
+    host: Any
+    device: Any
+
+    def on_host(self, entry: Any, *arguments: Any) -> Any:
+        """Run *entry* over region H on the CPU."""
+
+    def on_device(self, entry: Any, *arguments: Any) -> Any:
+        """Run *entry* over region D."""
+
+    def once(self, entry: Any, *arguments: Any) -> Any:
+        """Run *entry* over both regions."""
+
+    def tick(self, now_ns: int) -> None:
+        """Run one tick."""
+
+    def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
+        """Tick until the region is closed."""
+
+    def compile(self) -> None:
+        """Compile everything above; changes nothing."""
+
+    def snapshot(self) -> Any:
+        """A copy of region D."""
+
+
+class CPULaunch:
+    """
+    Compiled kernels in this process; plain Python with NUMBA_DISABLE_JIT=1.
+    """
+
+    def __init__(self, host_dtype: Any, device_dtype: Any) -> None:
+        self.host = tables.allocate(host_dtype)
+        self.device = tables.allocate(device_dtype)
+        self._plain = bool(numba.config.DISABLE_JIT)
+        if self._plain:
+            # Without the compiler a record needs numpy's own attribute access.
+            self.host = self.host.view(np.recarray)
+            self.device = self.device.view(np.recarray)
+
+    def on_host(self, entry: Any, *arguments: Any) -> Any:
+        return entry(self.host, *arguments)
+
+    def on_device(self, entry: Any, *arguments: Any) -> Any:
+        return entry(self.device, *arguments)
+
+    def once(self, entry: Any, *arguments: Any) -> Any:
+        return entry(self.host, self.device, *arguments)
+
+    def tick(self, now_ns: int) -> None:
+        tick.tick(self.host, self.device, now_ns)
+
+    def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
+        if self._plain:
+            raise RuntimeError("the device loop needs compiled kernels")
+        scratch = np.zeros(loop.SCRATCH_WORDS, np.int64)
+        loop.run_loop(
+            self.host, self.device, doorbell, broker_bell, engine_bell, scratch
+        )
+
+    def compile(self) -> None:
+        if self._plain:
+            return
+        regions = numba.typeof(self.host), numba.typeof(self.device)
+        word = numba.int64
+        scratch = numba.typeof(np.zeros(1, np.int64))
+        loop.run_loop.compile((*regions, word, word, word, scratch))
+        for entry, arguments in entries.WARM_UP:
+            types = tuple(numba.typeof(argument) for argument in arguments)
+            entry.compile((regions[0], *types))
+
+    def snapshot(self) -> Any:
+        return self.device.copy()
+
+
+def launcher(backend: str, host_dtype: Any, device_dtype: Any) -> Launch:
+    """
+    The launcher of *backend*, "cpu" or "cuda".
+
+    Raises:
+        ConfigError: the backend is unknown or its hardware is not there.
+    """
+    if backend == "cpu":
+        return CPULaunch(host_dtype, device_dtype)
+    if backend == "cuda":
+        # numba-cuda is an extra: only this backend may need it.
+        from twisted_aotx.device import gpu
+
+        return gpu.launcher(host_dtype, device_dtype)
+    raise ConfigError("device.backend", f"{backend!r} is neither cpu nor cuda")

@@ -1,0 +1,237 @@
+"""
+Rendering of a SUBMIT payload with the role's message format (`device.md` §5).
+
+Two passes over the same walk: `check_prompt` at admission (nothing is written), and
+`render_prompt` at the lease, into the slot's order. Between the two the payload is the
+request's own copy, so the second pass trusts its shape.
+
+Order of checks: the shape of the whole payload (400); then per part in order its UTF-8
+(400), the room for it (413), its markers (400).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted_aotx.device.backend import dev, i64, u64
+from twisted_aotx.device.bits import read32
+from twisted_aotx.device.markers import (
+    AGE_MAX,
+    ENGINE_MARKER,
+    MEDIA_LINK,
+    may_end_marker,
+    seen_marker,
+)
+from twisted_aotx.device.numbers import (
+    BAD,
+    OK,
+    SPAN_CALLER,
+    SPAN_TEMPLATE,
+    TOO_LARGE,
+)
+from twisted_aotx.device.roles import (
+    ASSISTANT_HEAD,
+    GENERATION_HEAD,
+    SYSTEM_HEAD,
+    SYSTEM_TAIL,
+    THINK_CLOSE,
+    THINK_OPEN,
+    USER_HEAD,
+)
+from twisted_aotx.device.utf8 import BROKEN, next_state
+from twisted_aotx.limits import MESSAGES_MAX, PARTS_MAX
+
+_MESSAGE_ROLE_MAX = 2
+
+
+@dev
+def head_span(role: Any) -> Any:
+    """The head span of a message role; its tail is the next one."""
+    return i64(2 * role)
+
+
+@dev
+def _check_shape(frame: Any, start: Any, end: Any) -> Any:
+    """1 if messages and parts fill start..end exactly and are all text, else 0."""
+    if end - start < 4:
+        return i64(0)
+    messages = read32(frame, start)
+    if messages < 1 or messages > MESSAGES_MAX:
+        return i64(0)
+    at = start + 4
+    for _ in range(messages):
+        if end - at < 8:
+            return i64(0)
+        parts = read32(frame, at + 4)
+        if read32(frame, at) > _MESSAGE_ROLE_MAX or parts < 1 or parts > PARTS_MAX:
+            return i64(0)
+        at += 8
+        for _ in range(parts):
+            if end - at < 8:
+                return i64(0)
+            size = read32(frame, at + 4)
+            # Media are off: every part but text is refused.
+            if read32(frame, at) != 0 or size > end - at - 8:
+                return i64(0)
+            at += 8 + size
+    if at != end:
+        return i64(0)
+    return i64(1)
+
+
+@dev
+def _push_template(D: Any, role: Any, span: Any, first: Any, window: Any) -> Any:
+    """
+    Feed a template span from byte *first* on into *window* (low, high, age, found).
+    """
+    low, high, age, found = window
+    text = D.span[role][span]
+    for k in range(first, D.span_bytes[role][span]):
+        byte = i64(text[k])
+        high = (high << u64(8)) | (low >> u64(56))
+        low = (low << u64(8)) | u64(byte)
+        if age < AGE_MAX:
+            age += 1
+            if may_end_marker(byte) == 1:
+                found |= seen_marker(low, high, age)
+    return low, high, age, found
+
+
+@dev
+def _push_text(frame: Any, at: Any, size: Any, window: Any) -> Any:
+    """
+    Feed *size* bytes of caller text into *window*; also 1 if they are strict UTF-8.
+    """
+    low, high, age, found = window
+    state = i64(0)
+    for k in range(at, at + size):
+        byte = i64(frame[k])
+        if state != 0 or byte >= 0x80:
+            state = next_state(state, byte)
+            if state == BROKEN:
+                return low, high, age, found, i64(0)
+        high = (high << u64(8)) | (low >> u64(56))
+        low = (low << u64(8)) | u64(byte)
+        if may_end_marker(byte) == 1:
+            found |= seen_marker(low, high, i64(0))
+    valid = i64(0)
+    if state == 0:
+        valid = i64(1)
+    if size > 0:
+        age = i64(0)
+    return low, high, age, found, valid
+
+
+@dev
+def check_prompt(D: Any, role: Any, frame: Any, start: Any, end: Any) -> Any:
+    """
+    Judge the payload `frame[start:end]`: (status, rendered bytes, engine marker 0/1).
+    """
+    none = i64(0)
+    if _check_shape(frame, start, end) == 0:
+        return i64(BAD), none, none
+    window = u64(0), u64(0), i64(AGE_MAX), i64(0)
+    rendered = D.prefix_bytes[role] + i64(0)
+    at = start + 4
+    for _ in range(read32(frame, start)):
+        head = head_span(read32(frame, at))
+        parts = read32(frame, at + 4)
+        at += 8
+        first = i64(0)
+        if head == SYSTEM_HEAD:
+            first = D.prefix_bytes[role] + i64(0)
+        window = _push_template(D, role, head, first, window)
+        rendered += D.span_bytes[role][head] - first
+        for _ in range(parts):
+            size = read32(frame, at + 4)
+            low, high, age, found, valid = _push_text(frame, at + 8, size, window)
+            window = low, high, age, found
+            if valid == 0:
+                return i64(BAD), none, none
+            rendered += size
+            if rendered > D.prompt_bytes:
+                return i64(TOO_LARGE), none, none
+            if (found & MEDIA_LINK) != 0:
+                return i64(BAD), none, none
+            at += 8 + size
+        window = _push_template(D, role, head + 1, i64(0), window)
+        rendered += D.span_bytes[role][head + 1]
+    for span in range(GENERATION_HEAD, THINK_CLOSE + 1):
+        window = _push_template(D, role, span, i64(0), window)
+        rendered += D.span_bytes[role][span]
+    if rendered > D.prompt_bytes:
+        return i64(TOO_LARGE), none, none
+    if (window[3] & MEDIA_LINK) != 0:
+        return i64(BAD), none, none
+    return i64(OK), rendered, (window[3] & ENGINE_MARKER) >> 1
+
+
+@dev
+def _end_span(H: Any, slot: Any, rendered: Any, kind: Any) -> None:
+    """Everything up to *rendered* belongs to a span of *kind*; equal spans merge."""
+    count = H.o_span_count[slot]
+    before = i64(0)
+    if count > 0:
+        before = i64(H.o_span_end[slot][count - 1])
+    if rendered == before:
+        return
+    if count > 0 and H.o_span_class[slot][count - 1] == kind:
+        count -= 1
+    H.o_span_end[slot][count] = rendered
+    H.o_span_class[slot][count] = kind
+    H.o_span_count[slot] = count + 1
+
+
+@dev
+def _put_template(
+    H: Any, D: Any, slot: Any, role: Any, span: Any, first: Any, at: Any
+) -> Any:
+    text = D.span[role][span]
+    out = H.o_rendered[slot]
+    for k in range(first, D.span_bytes[role][span]):
+        out[at] = text[k]
+        at += 1
+    _end_span(H, slot, at, SPAN_TEMPLATE)
+    return at
+
+
+@dev
+def render_prompt(H: Any, D: Any, slot: Any, request: Any) -> None:
+    """
+    Write prompt and span map of *request* into the order of *slot*.
+    """
+    role = D.r_role[request] + i64(0)
+    payload = D.r_payload[request]
+    out = H.o_rendered[slot]
+    prefix = D.prefix_bytes[role] + i64(0)
+    H.o_span_count[slot] = 0
+    rendered = i64(0)
+    for k in range(prefix):
+        out[k] = D.span[role][SYSTEM_HEAD][k]
+        rendered += 1
+    _end_span(H, slot, rendered, SPAN_TEMPLATE)
+    at = i64(4)
+    for _ in range(read32(payload, 0)):
+        head = head_span(read32(payload, at))
+        parts = read32(payload, at + 4)
+        at += 8
+        first = i64(0)
+        if head == SYSTEM_HEAD:
+            first = prefix
+        rendered = _put_template(H, D, slot, role, head, first, rendered)
+        for _ in range(parts):
+            size = read32(payload, at + 4)
+            for k in range(size):
+                out[rendered + k] = payload[at + 8 + k]
+            rendered += size
+            _end_span(H, slot, rendered, SPAN_CALLER)
+            at += 8 + size
+        rendered = _put_template(H, D, slot, role, head + 1, i64(0), rendered)
+    for span in range(GENERATION_HEAD, THINK_CLOSE + 1):
+        rendered = _put_template(H, D, slot, role, span, i64(0), rendered)
+    H.o_rendered_bytes[slot] = rendered
+
+
+#: The walk relies on this order of spans: head, tail per message role.
+assert (SYSTEM_HEAD, SYSTEM_TAIL, USER_HEAD, ASSISTANT_HEAD) == (0, 1, 2, 4)
+assert THINK_OPEN == GENERATION_HEAD + 1 and THINK_CLOSE == THINK_OPEN + 1

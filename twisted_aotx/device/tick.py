@@ -1,0 +1,143 @@
+"""
+One tick: the stages in their fixed order (`device.md` §1).
+
+Every lane of one block runs `tick_stages`; a stage is either lane 0's decision or a bulk
+copy strided by lane, with a barrier between. The CPU is a block of one lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted_aotx.device.admission import admit
+from twisted_aotx.device.backend import barrier, dev, i64, load_acquire, u64
+from twisted_aotx.device.bits import BITMAP_WORDS
+from twisted_aotx.device.exchange import (
+    append,
+    collect,
+    commit,
+    publish_orders,
+    render_orders,
+    send_orders,
+)
+from twisted_aotx.device.frames import copy_windows, keep_payloads
+from twisted_aotx.device.kernel_engine import kernel_due, run_kernel_engines
+from twisted_aotx.device.mailbox import claim, copy_in, copy_out, publish_replies
+from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
+from twisted_aotx.device.requests import LIST_ACTIVE
+from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST
+from twisted_aotx.device.slots import work
+from twisted_aotx.limits import HEARTBEAT_NS
+
+
+@dev
+def _begin(H: Any, D: Any, now: Any) -> None:
+    """Lane 0: look at the gates; while restoring, nothing moves and the clock stands."""
+    D.skip = 0
+    if load_acquire(H.word, WORD_RESTORING) != 0:
+        D.skip = 1
+        return
+    D.now = now
+    D.ticks += 1
+    D.held = load_acquire(H.word, WORD_HELD)
+    D.served = 0
+    D.stores = 0
+    claim(H, D)
+
+
+@dev
+def _lease_due(H: Any, D: Any) -> Any:
+    """The earliest time at which a live lease needs a tick without a doorbell."""
+    due = D.now + HEARTBEAT_NS
+    for n in range(D.live):
+        slot = D.live_list[n]
+        if D.s_request[slot] >= 0:
+            at = due
+            if load_acquire(H.e_tail, slot) != H.e_head[slot]:
+                at = D.now + i64(0)
+            elif D.role_kind[D.s_role[slot]] == KIND_KERNEL:
+                at = kernel_due(D, slot)
+            if at < due:
+                due = at
+    return due
+
+
+@dev
+def _next_due(H: Any, D: Any) -> Any:
+    """When the next tick must run, in ns of the tick's clock."""
+    if D.pending[BITMAP_WORDS] != u64(0):
+        return D.now + i64(0)
+    due = D.now + HEARTBEAT_NS
+    if D.held == 1:
+        return due
+    for role in range(ROLE_FIRST, ROLE_LAST + 1):
+        if D.q_head[role] >= 0 and D.role_leases[role] < D.role_capacity[role]:
+            if D.slots_free[BITMAP_WORDS] != u64(0):
+                return D.now + i64(0)
+    leases = _lease_due(H, D)
+    if leases < due:
+        due = leases
+    oldest = D.r_head[LIST_ACTIVE]
+    if oldest >= 0 and D.r_open[oldest] + D.request_ns + 1 < due:
+        due = D.r_open[oldest] + D.request_ns + 1
+    return due
+
+
+@dev
+def _run_work(H: Any, D: Any, lane: Any, lanes: Any) -> None:
+    """Work, engine exchange and commit; not while held."""
+    if lane == 0:
+        work(H, D)
+        send_orders(H, D)
+    barrier()
+    render_orders(H, D, lane, lanes)
+    barrier()
+    if lane == 0:
+        publish_orders(H, D)
+    barrier()
+    run_kernel_engines(H, D, lane, lanes)
+    barrier()
+    if lane == 0:
+        collect(H, D)
+    barrier()
+    append(H, D, lane, lanes)
+    barrier()
+    if lane == 0:
+        commit(H, D)
+
+
+@dev
+def tick_stages(H: Any, D: Any, lane: Any, lanes: Any, now: Any) -> None:
+    """
+    Run one tick at *now* (ns); leaves `D.due`, `D.ring_broker` and `D.ring_engines`.
+    """
+    if lane == 0:
+        D.ring_broker = 0
+        D.ring_engines = 0
+        D.due = now + HEARTBEAT_NS
+        _begin(H, D, now)
+    barrier()
+    if D.skip == 1:
+        return
+    copy_in(H, D, lane, lanes)
+    barrier()
+    if lane == 0:
+        admit(D)
+    barrier()
+    keep_payloads(D, lane, lanes)
+    copy_windows(H, D, lane, lanes)
+    barrier()
+    if D.held == 0:
+        _run_work(H, D, lane, lanes)
+    barrier()
+    copy_out(H, D, lane, lanes)
+    barrier()
+    if lane == 0:
+        publish_replies(H, D)
+        D.due = _next_due(H, D)
+
+
+@dev
+def tick(regions_h: Any, regions_d: Any, now: Any) -> None:
+    """One tick on the CPU, over the two regions as arrays of length 1."""
+    tick_stages(regions_h[0], regions_d[0], i64(0), i64(1), now)
