@@ -1,0 +1,272 @@
+"""
+Connections to the device, one exchange at a time on each, last in first out.
+
+A caller needs one of `connections_max` permits, then takes the connection that was used
+last, or makes one. Idle connections plus permits in use never exceed `connections_max`,
+because one is made only when none is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectError
+from twisted.internet.interfaces import IAddress, IProtocol
+from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
+
+from twisted_aotx.client.turns import Turns
+from twisted_aotx.errors import (
+    ConnectFailed,
+    ExchangeFailed,
+    ExchangeTimeout,
+    PoolFull,
+    ServiceClosed,
+)
+from twisted_aotx.seqpacket import (
+    Deadlines,
+    PacketProtocol,
+    PacketReactor,
+    SeqPacketClientEndpoint,
+    SeqPacketConnection,
+)
+
+Result = TypeVar("Result")
+
+
+class Connection(PacketProtocol):
+    """
+    One connection: a packet out, then a packet in.
+    """
+
+    def __init__(self, lost: Callable[[Connection], None]) -> None:
+        self._lost = lost
+        self._reply: Deferred[bytes] | None = None
+
+    def exchange(self, packet: bytes) -> Deferred[bytes]:
+        """
+        Send *packet*; fires with the reply or fails with ExchangeFailed.
+        """
+        assert self._reply is None
+        reply: Deferred[bytes] = Deferred(self._abandon)
+        self._reply = reply
+        self.sendPacket(packet)
+        return reply
+
+    def _abandon(self, _: object) -> None:
+        self._reply = None
+        self.drop()
+
+    def fail(self, reason: ExchangeFailed) -> None:
+        """
+        Give the exchange up and close.
+        """
+        self.drop()
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.errback(reason)
+
+    def drop(self) -> None:
+        """
+        Close, without waiting for anything.
+        """
+        cast(SeqPacketConnection, self.transport).abortConnection()
+
+    def packetReceived(self, packet: bytes) -> None:
+        """The reply, if one is expected."""
+        reply, self._reply = self._reply, None
+        if reply is None:
+            self.drop()  # nobody asked: whatever this is, it is not our device
+        else:
+            reply.callback(packet)
+
+    def connectionLost(self, reason: Failure | None = None) -> None:
+        """No reply comes any more."""
+        self._lost(self)
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.errback(ConnectFailed("the device closed the connection"))
+
+
+class _Connections(Factory):
+    """
+    Makes `Connection`s and tells when they are gone.
+    """
+
+    noisy = False
+
+    def __init__(self, lost: Callable[[Connection], None]) -> None:
+        self._lost = lost
+
+    def buildProtocol(self, addr: IAddress | None) -> Connection:
+        """A connection for the pool."""
+        return Connection(self._lost)
+
+
+class Pool:
+    """
+    Hands out connections and takes them back.
+    """
+
+    def __init__(
+        self,
+        reactor: PacketReactor,
+        endpoint: SeqPacketClientEndpoint,
+        *,
+        connections_max: int,
+        waiters_max: int,
+        idle_seconds: float,
+        wait_seconds: float,
+        exchange_seconds: float,
+    ) -> None:
+        self._endpoint = endpoint
+        self._factory = _Connections(self._connection_lost)
+        self._permits = connections_max
+        self._turns: Turns[Deferred[None]] = Turns(waiters_max)
+        self._granting = False
+        #: Connections without an exchange, the one used last at the end.
+        self._idle: dict[Connection, None] = {}
+        self._open: set[Connection] = set()
+        self._connecting: set[Deferred[IProtocol]] = set()
+        self._idle_deadlines = Deadlines[Connection](
+            reactor, idle_seconds, Connection.drop
+        )
+        self._exchange_deadlines = Deadlines[Connection](
+            reactor, exchange_seconds, _timed_out
+        )
+        self._wait_deadlines = Deadlines[tuple[bytes, Deferred[None]]](
+            reactor, wait_seconds, self._waited_out
+        )
+        self._closed: Deferred[None] | None = None
+
+    async def exchange(
+        self, principal: bytes, packet: bytes, accept: Callable[[bytes], Result]
+    ) -> Result:
+        """
+        Send *packet* on a connection of the pool; return what *accept* makes of the
+        reply. The connection is dropped unless that worked.
+
+        Raises:
+            ExchangeFailed: one of its kinds.
+        """
+        await self._permit(principal)
+        connection = None
+        healthy = False
+        try:
+            connection = self._take_idle() or await self._connect()
+            self._exchange_deadlines.start(connection)
+            result = accept(await connection.exchange(packet))
+            healthy = True
+            return result
+        finally:
+            # A caller that was cancelled comes through here too: its connection still
+            # expects a reply and must not be used again.
+            if connection is not None:
+                self._exchange_deadlines.stop(connection)
+                self._put_back(connection, healthy=healthy)
+            self._permits += 1
+            self._grant()
+
+    def close(self) -> Deferred[None]:
+        """
+        Fail what is under way and close; fires when no connection is left.
+        """
+        if self._closed is None:
+            self._closed = Deferred()
+            while (waiter := self._turns.take()) is not None:
+                waiter.errback(ServiceClosed())
+            for attempt in list(self._connecting):
+                attempt.cancel()
+            for connection in list(self._open):
+                connection.fail(ServiceClosed())
+            for deadlines in (
+                self._idle_deadlines,
+                self._exchange_deadlines,
+                self._wait_deadlines,
+            ):
+                deadlines.close()
+            self._finish_close()
+        return self._closed
+
+    # --- permits ----------------------------------------------------------------------
+
+    async def _permit(self, principal: bytes) -> None:
+        if self._closed is not None:
+            raise ServiceClosed()
+        if self._permits and not self._turns:
+            self._permits -= 1
+            return
+        waiter: Deferred[None] = Deferred()
+        if not self._turns.add(principal, waiter):
+            raise PoolFull("too many callers wait for a connection")
+        self._wait_deadlines.start((principal, waiter))
+        try:
+            await waiter
+        finally:
+            self._turns.remove(principal, waiter)
+            self._wait_deadlines.stop((principal, waiter))
+
+    def _waited_out(self, waiting: tuple[bytes, Deferred[None]]) -> None:
+        principal, waiter = waiting
+        self._turns.remove(principal, waiter)
+        waiter.errback(PoolFull("no connection became free in time"))
+
+    def _grant(self) -> None:
+        if self._granting:
+            return  # the loop below goes on; a chain of failures must not nest
+        self._granting = True
+        try:
+            while self._permits and (waiter := self._turns.take()) is not None:
+                self._permits -= 1
+                waiter.callback(None)
+        finally:
+            self._granting = False
+
+    # --- connections ------------------------------------------------------------------
+
+    def _take_idle(self) -> Connection | None:
+        if not self._idle:
+            return None
+        connection, _ = self._idle.popitem()
+        self._idle_deadlines.stop(connection)
+        return connection
+
+    def _put_back(self, connection: Connection, *, healthy: bool) -> None:
+        if healthy and self._closed is None and connection in self._open:
+            self._idle[connection] = None
+            self._idle_deadlines.start(connection)
+        else:
+            connection.drop()
+
+    async def _connect(self) -> Connection:
+        attempt = self._endpoint.connect(self._factory)
+        self._connecting.add(attempt)
+        try:
+            connection = await attempt
+        except ConnectError as refused:
+            raise ConnectFailed(f"no connection to the device: {refused}") from None
+        except CancelledError:
+            if self._closed is None:
+                raise
+            raise ServiceClosed() from None
+        finally:
+            self._connecting.discard(attempt)
+        assert isinstance(connection, Connection)
+        self._open.add(connection)
+        return connection
+
+    def _connection_lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+        self._idle_deadlines.stop(connection)
+        self._finish_close()
+
+    def _finish_close(self) -> None:
+        if self._closed is not None and not self._open and not self._closed.called:
+            self._closed.callback(None)
+
+
+def _timed_out(connection: Connection) -> None:
+    connection.fail(ExchangeTimeout())

@@ -1,0 +1,76 @@
+"""
+Deadlines of one length for many things, on one timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from twisted.internet.interfaces import IDelayedCall
+
+from twisted_aotx.seqpacket.system import PacketReactor
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Deadlines(Generic[Key]):
+    """
+    Calls *expired* with each key whose last `start` lies *seconds* back.
+
+    All deadlines have the same length, so the order of starting is the order of falling
+    due and one timer, set for the oldest, is enough: `start` and `stop` are two
+    dictionary operations. A timer per connection would be cancelled and made again
+    with every packet.
+    """
+
+    def __init__(
+        self,
+        reactor: PacketReactor,
+        seconds: float,
+        expired: Callable[[Key], object],
+    ) -> None:
+        self._reactor = reactor
+        self._seconds = seconds
+        self._expired = expired
+        #: When each key falls due, the oldest first.
+        self._due: dict[Key, float] = {}
+        self._timer: IDelayedCall | None = None
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def start(self, key: Key) -> None:
+        """
+        *key* falls due *seconds* from now; its earlier deadline is forgotten.
+        """
+        self._due.pop(key, None)
+        self._due[key] = self._reactor.seconds() + self._seconds
+        if self._timer is None:
+            self._timer = self._reactor.callLater(self._seconds, self._sweep)
+
+    def stop(self, key: Key) -> None:
+        """
+        *key* does not fall due. An unknown key is fine.
+        """
+        self._due.pop(key, None)
+
+    def close(self) -> None:
+        """
+        Nothing falls due any more, and no timer is left behind.
+        """
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = self._reactor.seconds()
+        while self._due:
+            key, due = next(iter(self._due.items()))
+            if due > now:
+                self._timer = self._reactor.callLater(due - now, self._sweep)
+                return
+            del self._due[key]
+            self._expired(key)
