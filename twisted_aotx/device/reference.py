@@ -2,9 +2,9 @@
 The reference language model: sequences that the device's own kernels run.
 
 A byte-level n-gram model with one byte per token and an end token (`device.md` §17).
-Its scores are log2 counts in units of 1/256 plus a noise that the prompt and the token's
-index decide, so each prompt has its own text and each of its bytes matters.
-Temperature divides scores, weights are 2^score in Q16 by table, top_p cuts the sorted
+Its scores are log2 counts in units of 1/256 plus a noise that prompt and index of the
+token decide, so each prompt has its own text and each of its bytes matters. Temperature
+divides scores, weights are 2^score in Q16 by table, top_p cuts the sorted
 list, and Philox draws. There is no float anywhere: every target makes the same tokens.
 docs/reference-model.md states the algorithm exactly; the tests' oracle is written from
 that page alone.
