@@ -1,0 +1,197 @@
+"""
+What the three twistd commands share: options, process life, exit codes (`http.md` §10).
+
+twistd by itself exits 143 on SIGTERM, dies on SIGHUP, and exits 0 after a start that
+failed late (docs/dependencies.md). So a `Daemon` sets its own signal handlers once the
+reactor runs, and ends a failed start with exit code 1.
+
+Layer 5.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Protocol
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+from twisted.python import usage
+
+from twisted_aotx.errors import AOTXError, ConfigErrors
+
+
+class Options(usage.Options):
+    """
+    Options that end the process with 2 when they make no sense.
+    """
+
+    optParameters: ClassVar[Sequence[Sequence[str | None]]] = ()
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """Parse, or say what is wrong and exit with 2 (twistd itself would use 1)."""
+        try:
+            super().parseOptions(options)
+        except usage.UsageError as error:
+            sys.stderr.write(f"{error}\n{self.getUsage()}")
+            raise SystemExit(2) from None
+
+    def path(self, name: str) -> Path | None:
+        """The option *name* as an absolute path, if it was given."""
+        text = self[name]
+        return None if text is None else Path(text).absolute()
+
+    def need(self, *names: str) -> None:
+        """One of *names* must have been given."""
+        if all(self[name] is None for name in names):
+            choices = " or ".join(f"--{name}" for name in names)
+            raise usage.UsageError(f"{choices} is needed")
+
+
+def refuse_configuration(path: Path, errors: ConfigErrors) -> NoReturn:
+    """Say every error of the file *path*, a line each, and exit with 1."""
+    for error in errors.errors:
+        sys.stderr.write(f"{path}: {error}\n")
+    raise SystemExit(1)
+
+
+class Part(Protocol):
+    """
+    Something that a process starts and stops: a runtime, a gateway.
+    """
+
+    name: str
+
+    async def start(self) -> None:
+        """Come up; on an error leave nothing behind that `stop` does not undo."""
+
+    async def stop(self) -> None:
+        """Go down, also after half a start."""
+
+
+@attrs.define(eq=False, slots=False)
+class Daemon(Service):
+    """
+    Starts parts in order once the reactor runs, and stops them in reverse.
+
+    SIGTERM and SIGINT stop it in order (exit 0), a second one ends it at once (exit 1).
+    SIGHUP is ignored with a line. A start that fails says why in a line and exits 1; a
+    stop that takes longer than *stop_seconds* is given up with exit 1.
+    """
+
+    _reactor: Any
+    _parts: Sequence[Part]
+    _stop_seconds: float
+    #: Called with the exit code when the process must end now; never returns.
+    _exit: Callable[[int], object] = attrs.field(kw_only=True, default=os._exit)
+    _begun: list[Part] = attrs.field(factory=list, init=False)
+    _starting: Deferred[None] | None = attrs.field(default=None, init=False)
+    _is_stopping: bool = attrs.field(default=False, init=False)
+    _failed: bool = attrs.field(default=False, init=False)
+
+    _log: ClassVar[Logger] = Logger("aotx")
+
+    def startService(self) -> None:
+        """Called by twistd before the reactor runs: nothing is touched yet."""
+        super().startService()
+        self._reactor.callWhenRunning(self._run)
+
+    def stopService(self) -> Deferred[None]:
+        """Called by twistd while the reactor shuts down, which waits for the result."""
+        super().stopService()
+        self._is_stopping = True
+        return Deferred.fromCoroutine(self._stop())
+
+    def _run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+        signal.signal(signal.SIGHUP, self._hung_up)
+        self._starting = Deferred.fromCoroutine(self._start())
+        self._starting.addErrback(self._start_failed)
+
+    async def _start(self) -> None:
+        for part in self._parts:
+            self._begun.append(part)
+            await part.start()
+        self._starting = None
+
+    def _start_failed(self, failure: Any) -> None:
+        self._starting = None
+        if self._is_stopping:
+            failure.trap(CancelledError)
+            return
+        self._failed = True
+        part = self._begun[-1].name
+        for line in reasons(failure.value):
+            self._log.critical("{part} cannot start: {line}", part=part, line=line)
+        if not isinstance(failure.value, EXPECTED):
+            self._log.failure("the start failed in an unexpected way", failure)
+        self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
+        self._reactor.stop()
+
+    async def _stop(self) -> None:
+        watchdog = self._reactor.callLater(self._stop_seconds, self._give_up)
+        interrupted, self._starting = self._starting, None
+        if interrupted is not None:
+            interrupted.cancel()
+        while self._begun:
+            part = self._begun.pop()
+            try:
+                await part.stop()
+            except Exception:
+                self._log.failure("{part} did not stop in order", part=part.name)
+                self._failed = True
+                self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
+        watchdog.cancel()
+        if interrupted is not None:
+            # A compilation in a thread cannot be interrupted, and the reactor would
+            # wait for it.
+            self._log.info("stopped before the start was complete")
+            self._leave(0)
+
+    def _give_up(self) -> None:
+        self._log.critical(
+            "no stop in {seconds} s: giving up", seconds=self._stop_seconds
+        )
+        self._leave(1)
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        self._reactor.callFromThread(self._asked_to_stop, signal.Signals(number).name)
+
+    def _asked_to_stop(self, name: str) -> None:
+        if self._is_stopping:
+            self._log.warn("{name} again: leaving at once", name=name)
+            self._leave(1)
+        else:
+            self._log.info("{name}: stopping", name=name)
+            self._is_stopping = True
+            self._reactor.stop()
+
+    def _hung_up(self, _number: int, _frame: object) -> None:
+        self._reactor.callFromThread(
+            self._log.info, "SIGHUP is ignored: this version reloads nothing"
+        )
+
+    def _leave(self, code: int) -> None:
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            if stream is not None:
+                stream.flush()
+        self._exit(code)
+
+
+#: What a start may fail with for reasons that its operator can mend.
+EXPECTED = (AOTXError, OSError, CannotListenError)
+
+
+def reasons(error: BaseException) -> list[str]:
+    """The lines that tell an operator why a start failed."""
+    if isinstance(error, ConfigErrors):
+        return [str(one) for one in error.errors]
+    text = str(error) or type(error).__name__
+    return [" ".join(text.split())]
