@@ -46,6 +46,10 @@ def said(content: Any, role: str = "user") -> dict[str, Any]:
     return body(messages=[{"role": role, "content": content}])
 
 
+def each(name: str, *values: Any) -> list[tuple[str, Any]]:
+    return [(name, value) for value in values]
+
+
 def refused(judge: Judge, body: dict[str, Any], terms: Terms = TERMS) -> Problem:
     with pytest.raises(Problem) as caught:
         judge(body, terms)
@@ -198,12 +202,9 @@ def test_fields_with_one_value_are_taken(judge: Judge, name: str, value: Any) ->
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *[("n", value) for value in (0, 2, True, 1.0, "1", [])],
-        *[
-            ("modalities", value)
-            for value in ([], ["audio"], ["text", "audio"], ["text", "text"], "text")
-        ],
-        *[("store", value) for value in (True, 0, "false", [])],
+        *each("n", 0, 2, True, 1.0, "1", []),
+        *each("modalities", [], ["audio"], ["text", "audio"], ["text", "text"], "text"),
+        *each("store", True, 0, "false", []),
     ],
 )
 def test_fields_with_one_value_have_no_other(
@@ -297,22 +298,21 @@ NEUTRAL: list[tuple[str, Any]] = [
     ("metadata", {"a": "b", "c": ""}),
 ]
 NOT_NEUTRAL: list[tuple[str, Any]] = [
-    *[("frequency_penalty", value) for value in (0.1, -1, False, "0")],
-    *[("presence_penalty", value) for value in (0.1, -1, False, [])],
-    *[("logprobs", value) for value in (True, 0, "false")],
-    *[("logit_bias", value) for value in ({"1": 1}, [], 0)],
-    *[("stop", value) for value in (["x"], "x", "", {})],
-    *[("tools", value) for value in ([{"type": "function"}], {}, "none")],
-    *[("tool_choice", value) for value in ("auto", "required", {"type": "none"}, [])],
-    *[
-        ("response_format", value)
-        for value in ({"type": "json_object"}, {}, "text", {"type": "text", "x": 1})
-    ],
-    *[("parallel_tool_calls", value) for value in (0, 1, "true", [])],
-    *[("service_tier", value) for value in ("default", "", 0, [])],
-    *[("user", value) for value in (1, [], {}, True)],
-    *[("metadata", value) for value in ([], "x", {"a": 1}, {"a": None}, {"a": {}})],
-    *[("seed", value) for value in (0, 1)],
+    *each("frequency_penalty", 0.1, -1, False, "0"),
+    *each("presence_penalty", 0.1, -1, False, []),
+    *each("logprobs", True, 0, "false"),
+    *each("logit_bias", {"1": 1}, [], 0),
+    *each("stop", ["x"], "x", "", {}),
+    *each("tools", [{"type": "function"}], {}, "none"),
+    *each("tool_choice", "auto", "required", {"type": "none"}, []),
+    *each(
+        "response_format", {"type": "json_object"}, {}, "text", {"type": "text", "x": 1}
+    ),
+    *each("parallel_tool_calls", 0, 1, "true", []),
+    *each("service_tier", "default", "", 0, []),
+    *each("user", 1, [], {}, True),
+    *each("metadata", [], "x", {"a": 1}, {"a": None}, {"a": {}}),
+    *each("seed", 0, 1),
 ]
 
 
