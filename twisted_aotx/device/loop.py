@@ -1,7 +1,7 @@
 """
 The device thread: tick, ring, wait; one compiled loop that never takes the GIL.
 
-It waits in ppoll(2) on its doorbell until the tick's `due`, so nothing polls when nothing
+It waits in ppoll(2) on its doorbell until the next tick is due, so nothing polls when nothing
 happens. The clock is CLOCK_MONOTONIC, read once per tick.
 """
 
@@ -77,11 +77,11 @@ def run_loop(
     while load_acquire(H.closed, 0) == u64(0):
         now = read_clock(scratch)
         tick_stages(H, D, i64(0), i64(1), now)
-        if D.ring_broker == 1:
+        if H.outcome[1] == 1:
             _write(broker_bell, scratch[4:].ctypes, 8)
-        if D.ring_engines == 1:
+        if H.outcome[2] == 1:
             _write(engine_bell, scratch[4:].ctypes, 8)
-        wait_ns = D.due - read_clock(scratch)
+        wait_ns = H.outcome[0] - read_clock(scratch)
         if wait_ns > 0:
             _wait(doorbell, scratch, wait_ns)
         else:

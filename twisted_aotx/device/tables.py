@@ -50,7 +50,6 @@ _DEVICE_FIELDS: Sequence[Field] = (
     ("ticks", "<i8"),
     ("held", "<i8"),
     ("skip", "<i8"),
-    ("due", "<i8"),
     ("ring_broker", "<i8"),
     ("ring_engines", "<i8"),
 )
@@ -65,6 +64,8 @@ def host_dtype(capacities: Capacities) -> np.dtype[Any]:
             *mailbox.region_fields(capacities),
             ("word", "<i8", (WORD_COUNT,)),
             ("role_state", "<i8", (8,)),
+            # what the last tick left for the loop: due (ns), ring broker, ring engines
+            ("outcome", "<i8", (3,)),
             *mailbox.ring_fields(capacities),
             *engine_mail.host_fields(capacities),
         ],

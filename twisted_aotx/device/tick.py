@@ -109,12 +109,15 @@ def _run_work(H: Any, D: Any, lane: Any, lanes: Any) -> None:
 @dev
 def tick_stages(H: Any, D: Any, lane: Any, lanes: Any, now: Any) -> None:
     """
-    Run one tick at *now* (ns); leaves `D.due`, `D.ring_broker` and `D.ring_engines`.
+    Run one tick at *now* (ns); leaves in `H.outcome` when the next one is due (ns) and
+    whether the broker's and the engines' doorbells are to be rung.
     """
     if lane == 0:
         D.ring_broker = 0
         D.ring_engines = 0
-        D.due = now + HEARTBEAT_NS
+        H.outcome[0] = now + HEARTBEAT_NS
+        H.outcome[1] = 0
+        H.outcome[2] = 0
         _begin(H, D, now)
     barrier()
     if D.skip == 1:
@@ -134,7 +137,9 @@ def tick_stages(H: Any, D: Any, lane: Any, lanes: Any, now: Any) -> None:
     barrier()
     if lane == 0:
         publish_replies(H, D)
-        D.due = _next_due(H, D)
+        H.outcome[0] = _next_due(H, D)
+        H.outcome[1] = D.ring_broker
+        H.outcome[2] = D.ring_engines
 
 
 @dev
