@@ -1,0 +1,3 @@
+"""
+Models that serve leases: plugins, what finds them, and their bridge to the device.
+"""
