@@ -134,11 +134,11 @@ class GatewaySettings:
     origins: tuple[str, ...] = ()
     limits: Limits = attrs.Factory(Limits)
     urls: URLRules = attrs.Factory(URLRules)
-    #: `completions.disconnect`: what a client that goes away does to its completion [D20].
+    #: `completions.disconnect`: what becomes of a completion whose client went [D20].
     disconnect: Literal["detach", "cancel"] = "detach"
     #: `http.idle_seconds`: how long an unused connection is kept [D14].
     idle_seconds: int = 75
-    #: `http.ping_seconds`: silence on a stream before a keep-alive line; 0 is off [D23].
+    #: `http.ping_seconds`: silence before a keep-alive line; 0 is off [D23].
     ping_seconds: int = 15
     #: `http.access_log`: a path; None writes none.
     access_log: str | None = None

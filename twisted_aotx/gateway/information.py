@@ -1,0 +1,110 @@
+"""
+What the device says to each principal, remembered for a moment.
+
+Rules:
+
+1. INFO of a principal is read when it is asked for and older than `KEPT_SECONDS`; calls
+   that ask meanwhile share the exchange.
+2. A failed exchange forgets what was remembered, and so does `forget`: a 403 or a 410
+   says that the grants or the epoch are others now.
+3. `fresh` always asks, so that lists of models are current.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IReactorTime
+
+    from twisted_aotx.client import Caller, DeviceClient, InfoReply
+
+#: Seconds that an answer is good for. Long enough to spare a busy gateway one exchange
+#: per request, short enough that a model that came or went is noticed.
+KEPT_SECONDS: Final = 1.0
+
+
+@attrs.define
+class _Entry:
+    """
+    What is known for one principal; at most one per principal of the settings.
+    """
+
+    reply: InfoReply | None = None
+    read_at: float = 0.0
+    #: Those that wait for the exchange under way; None when none is.
+    waiting: list[Deferred[InfoReply]] | None = None
+    #: Raised by `forget`: an exchange that began before is not remembered.
+    generation: int = 0
+
+
+class Informations:
+    """
+    INFO by principal.
+    """
+
+    def __init__(self, client: DeviceClient, reactor: IReactorTime) -> None:
+        self._client = client
+        self._reactor = reactor
+        self._entries: dict[bytes, _Entry] = {}
+
+    async def get(self, caller: Caller, *, fresh: bool = False) -> InfoReply:
+        """
+        INFO for *caller*, checked by every rule of `http.md` §3.
+
+        Raises:
+            DeviceRefused, ExchangeFailed, InvalidReply, RemoteWireError: no answer
+                that can be used.
+        """
+        entry = self._entries.setdefault(caller.principal, _Entry())
+        if fresh:
+            return await self._client.info(caller)
+        age = self._reactor.seconds() - entry.read_at
+        if entry.reply is not None and 0 <= age < KEPT_SECONDS:
+            return entry.reply
+        waiter: Deferred[InfoReply] = Deferred()
+        if entry.waiting is None:
+            entry.waiting = [waiter]
+            self._read(caller, entry)
+        else:
+            entry.waiting.append(waiter)
+        return await waiter
+
+    def forget(self, principal: bytes) -> None:
+        """
+        Ask the device again at the next call for *principal*.
+        """
+        entry = self._entries.get(principal)
+        if entry is not None:
+            entry.reply = None
+            entry.generation += 1
+
+    def _read(self, caller: Caller, entry: _Entry) -> None:
+        """
+        Ask once for all that wait. It outlives each of them: none can cancel it.
+        """
+        generation = entry.generation
+
+        def done(reply: InfoReply) -> None:
+            if entry.generation == generation:
+                entry.reply, entry.read_at = reply, self._reactor.seconds()
+            for waiter in self._waiters(entry):
+                waiter.callback(reply)
+
+        def failed(failure: Failure) -> None:
+            entry.reply = None
+            for waiter in self._waiters(entry):
+                waiter.errback(failure.value)
+
+        asking = Deferred.fromCoroutine(self._client.info(caller))
+        asking.addCallbacks(done, failed)
+
+    @staticmethod
+    def _waiters(entry: _Entry) -> list[Deferred[InfoReply]]:
+        waiting, entry.waiting = entry.waiting or [], None
+        # A waiter that was cancelled was called already.
+        return [waiter for waiter in waiting if not waiter.called]

@@ -1,0 +1,171 @@
+"""
+One HTTP request as Twisted's channel feeds it, and how its body is asked for.
+
+Rules:
+
+1. It is served when its header is complete: checks that need no body refuse before the
+   body is read (`http.md` §1, §3), and `bodies` decides when it is.
+2. Until the body is asked for, the connection is paused after each delivery, so that at
+   most one read of it (64 KiB) waits in memory.
+"""
+
+# What twisted.web leaves without annotations is called from here.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+from twisted.web import http, server
+from twisted.web.iweb import INonQueuedRequestFactory
+from zope.interface import provider
+
+from twisted_aotx.errors import Problem
+from twisted_aotx.gateway.problems import ProblemCode, refusal
+
+if TYPE_CHECKING:
+    from twisted_aotx.gateway.connection import Connection
+
+_DONE: Final = Failure(ConnectionDone())
+
+
+@provider(INonQueuedRequestFactory)
+class GatewayRequest(server.Request):
+    """
+    One HTTP request, from its header to the end of its answer.
+
+    The body comes by `read_body`; Twisted's `content` stays empty.
+    """
+
+    defaultContentType = None
+    channel: Connection
+
+    def __init__(self, channel: Connection) -> None:
+        super().__init__(channel, parsePOSTFormSubmission=False)
+        #: Bytes of the body: 0 is none, None is chunked.
+        self.body_length: int | None = 0
+        #: Whether all of the body has arrived.
+        self.body_complete = False
+        self._body = bytearray()
+        self._body_max: int | None = None
+        self._body_fault: Problem | None = None
+        self._reading: Deferred[bytes] | None = None
+        self._continues = False
+
+    # --- called by the channel ---
+
+    def head_received(
+        self, method: bytes, target: bytes, version: bytes, length: int | None
+    ) -> None:
+        """
+        The header is complete: serve the request.
+        """
+        self.method, self.uri, self.clientproto = method, target, version
+        self.path = target.partition(b"?")[0]
+        self.args = {}
+        self.body_length = length
+        self.body_complete = length == 0
+        expect = self.getHeader(b"Expect") or b""
+        self._continues = expect.lower() == b"100-continue" and version == b"HTTP/1.1"
+        self.site = self.channel.site
+        self.setHeader(b"Date", http.datetimeToString())
+        self.site.resource.render(self)
+
+    def gotLength(self, length: int | None) -> None:
+        """
+        Twisted would make a file for the body here.
+        """
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """
+        A part of the body arrived.
+        """
+        if self._body_fault is not None or self.finished:
+            return
+        self._body += data
+        self._continues = False
+        if self._reading is None:
+            self.channel.pause_input()
+        elif self._body_max is not None and len(self._body) > self._body_max:
+            self.channel.pause_input()
+            self.fail_body(refusal(ProblemCode.BODY_LIMIT))
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """
+        The body is complete.
+        """
+        self.body_complete = True
+        self._settle_body()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        The client went: nobody reads an answer, no more body comes.
+        """
+        super().connectionLost(reason)
+        reading, self._reading = self._reading, None
+        self._body.clear()
+        if reading is not None and not reading.called:
+            reading.errback(reason)
+
+    # --- called by bodies and answers ---
+
+    def continue_if_asked(self) -> None:
+        """
+        Send `100 Continue` when the client waits for it.
+        """
+        if self._continues and not self._disconnected:
+            self._continues = False
+            self.channel.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def read_body(self, bytes_max: int) -> Deferred[bytes]:
+        """
+        The whole body. Once.
+
+        The Deferred fails with a `Problem` when it is longer than *bytes_max*, cut
+        short or badly framed, and with the connection's reason when the client went.
+        """
+        assert self._reading is None, "a body is read once"
+        reading: Deferred[bytes] = Deferred()
+        self._reading, self._body_max = reading, bytes_max
+        if self._disconnected:
+            reading.errback(_DONE)
+        elif len(self._body) > bytes_max:
+            self.fail_body(refusal(ProblemCode.BODY_LIMIT))
+        else:
+            self._settle_body()
+            if not reading.called:
+                self.channel.resume_input()
+        return reading
+
+    def fail_body(self, problem: Problem) -> None:
+        """
+        Whoever reads the body, now or later, gets *problem*.
+        """
+        self._body_fault = problem
+        self._body.clear()
+        self._settle_body()
+
+    def close_after_answer(self) -> None:
+        """
+        This answer is the connection's last.
+        """
+        self.setHeader(b"Connection", b"close")
+        self.channel.persistent = False
+        self.channel.input_left = not self.body_complete
+
+    def _settle_body(self) -> None:
+        reading = self._reading
+        if reading is None or reading.called:
+            return
+        if self._body_fault is not None:
+            reading.errback(self._body_fault)
+        elif self.body_complete:
+            data = bytes(self._body)
+            self._body.clear()
+            if self.body_length is not None and len(data) != self.body_length:
+                reading.errback(refusal(ProblemCode.BODY_LENGTH))
+            else:
+                reading.callback(data)
