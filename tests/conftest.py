@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import unittest
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,3 +37,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             or not issubclass(item.cls, unittest.TestCase)
         )
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """
+    Let a Hypothesis test be parametrized: pytest-twisted 1.14 wraps the function anew
+    for each of its cases, around the wrapper of the case before.
+    """
+    handle = getattr(pyfuncitem.obj, "hypothesis", None)
+    if handle is None:
+        return (yield)
+    inner = handle.inner_test
+    try:
+        return (yield)
+    finally:
+        handle.inner_test = inner
