@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from twisted.internet.interfaces import IDelayedCall
 
-from twisted_aotx.seqpacket.system import PacketReactor
+from twisted_aotx.seqpacket.system import PacketClock
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -26,11 +26,11 @@ class Deadlines(Generic[Key]):
 
     def __init__(
         self,
-        reactor: PacketReactor,
+        clock: PacketClock,
         seconds: float,
         expired: Callable[[Key], object],
     ) -> None:
-        self._reactor = reactor
+        self._clock = clock
         self._seconds = seconds
         self._expired = expired
         #: When each key falls due, the oldest first.
@@ -45,9 +45,9 @@ class Deadlines(Generic[Key]):
         *key* falls due *seconds* from now; its earlier deadline is forgotten.
         """
         self._due.pop(key, None)
-        self._due[key] = self._reactor.seconds() + self._seconds
+        self._due[key] = self._clock.seconds() + self._seconds
         if self._timer is None:
-            self._timer = self._reactor.callLater(self._seconds, self._sweep)
+            self._timer = self._clock.callLater(self._seconds, self._sweep)
 
     def stop(self, key: Key) -> None:
         """
@@ -66,11 +66,11 @@ class Deadlines(Generic[Key]):
 
     def _sweep(self) -> None:
         self._timer = None
-        now = self._reactor.seconds()
+        now = self._clock.seconds()
         while self._due:
             key, due = next(iter(self._due.items()))
             if due > now:
-                self._timer = self._reactor.callLater(due - now, self._sweep)
+                self._timer = self._clock.callLater(due - now, self._sweep)
                 return
             del self._due[key]
             self._expired(key)

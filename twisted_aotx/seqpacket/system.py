@@ -51,9 +51,9 @@ class SeqPacketAddress:
     credentials: Credentials | None = None
 
 
-class PacketReactor(Protocol):
+class PacketClock(Protocol):
     """
-    What these transports ask of a reactor: `IReactorTime` and `IReactorFDSet`.
+    What is asked of a clock: the half of `IReactorTime` that is used.
     """
 
     def seconds(self) -> float:
@@ -63,6 +63,12 @@ class PacketReactor(Protocol):
         self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any
     ) -> IDelayedCall:
         """Call *callable* after *delay* seconds."""
+
+
+class PacketReactor(PacketClock, Protocol):
+    """
+    What these transports ask of a reactor: a clock and `IReactorFDSet`.
+    """
 
     def addReader(self, reader: Any, /) -> None:
         """Call `reader.doRead` when its descriptor is readable."""

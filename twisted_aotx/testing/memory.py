@@ -129,6 +129,13 @@ class MemorySystem:
         """Make a regular file at *path*."""
         self._nodes[path] = _Node(self._status(stat.S_IFREG | 0o600))
 
+    def chown(self, path: bytes, uid: int) -> None:
+        """Give what is at *path* to *uid*."""
+        node = self._nodes[path]
+        fields = list(node.status)
+        fields[stat.ST_UID] = uid
+        node.status = os.stat_result(fields)
+
     def exists(self, path: bytes) -> bool:
         """Whether *path* names anything."""
         return path in self._nodes

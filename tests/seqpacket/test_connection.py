@@ -1,0 +1,364 @@
+"""
+Connections, in memory and on real sockets.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet import error
+from twisted.internet.interfaces import (
+    IHalfCloseableDescriptor,
+    IPullProducer,
+    IPushProducer,
+    ITransport,
+)
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from tests.seqpacket.stage import HalfCloser, Recorder, Stage
+from twisted_aotx.seqpacket import (
+    PACKET_BYTES_MAX,
+    QUEUE_BYTES_MAX,
+    PacketTooLong,
+    SendQueueFull,
+)
+from twisted_aotx.testing import World, read_packet
+
+
+@implementer(IPushProducer)
+class Faucet:
+    """
+    Sends numbered packets of the largest size until paused, at most *count*.
+    """
+
+    def __init__(self, client: Recorder, count: int) -> None:
+        self._client = client
+        self._left = count
+        self.sent = 0
+        self.paused = 0
+        self.resumed = 0
+        self.is_paused = False
+
+    def resumeProducing(self) -> None:
+        self.resumed += 1
+        self.is_paused = False
+        self.pour()
+
+    def pauseProducing(self) -> None:
+        self.paused += 1
+        self.is_paused = True
+
+    def stopProducing(self) -> None:
+        self._left = 0
+
+    def pour(self) -> None:
+        while self._left and not self.is_paused:
+            self._left -= 1
+            self._client.sendPacket(bytes([self.sent % 256]) * PACKET_BYTES_MAX)
+            self.sent += 1
+
+
+@implementer(IPullProducer)
+class Pump:
+    """
+    Sends one packet whenever asked, then closes.
+    """
+
+    def __init__(self, client: Recorder, count: int) -> None:
+        self._client = client
+        self._left = count
+
+    def resumeProducing(self) -> None:
+        if self._left:
+            self._left -= 1
+            self._client.sendPacket(b"%d" % self._left)
+        else:
+            self._client.socket.unregisterProducer()
+            self._client.socket.loseConnection()
+
+    def stopProducing(self) -> None:
+        self._left = 0
+
+
+def test_packets_keep_their_bounds(stage: Stage) -> None:
+    """What is sent in one turn arrives as the same packets in the same order."""
+    stage.listen()
+    client = stage.client()
+    sizes = [1, 128, 1152, PACKET_BYTES_MAX, 1] * 20
+    sent = [bytes([index]) * size for index, size in enumerate(sizes)]
+
+    client.socket.writeSequence(sent)
+    stage.world.until(lambda: len(stage.servers.made[0].got) == len(sent))
+
+    assert stage.servers.made[0].got == sent
+
+
+def test_both_directions(stage: Stage) -> None:
+    """A server answers on the same connection."""
+    stage.listen()
+    client = stage.client()
+
+    stage.servers.made[0].sendPacket(b"hello")
+    stage.world.until(lambda: client.got)
+
+    assert client.got == [b"hello"]
+
+
+@pytest.mark.parametrize("size", [0, PACKET_BYTES_MAX + 1])
+def test_no_such_packet_is_sent(stage: Stage, size: int) -> None:
+    """Empty and oversize packets are refused, and the connection goes on."""
+    stage.listen()
+    client = stage.client()
+
+    with pytest.raises(error.MessageLengthError):
+        client.sendPacket(bytes(size))
+    client.sendPacket(b"next")
+    stage.world.until(lambda: stage.servers.made[0].got)
+
+    assert stage.servers.made[0].got == [b"next"]
+
+
+def test_cut_packet_closes(stage: Stage) -> None:
+    """A packet over the limit is seen as one, not taken for its first 65,536 bytes."""
+    stage.listen()
+    raw = stage.raw_client()
+    stage.world.until(lambda: stage.servers.made)
+    server = stage.servers.made[0]
+
+    raw.send(bytes(PACKET_BYTES_MAX + 1), 0)
+    stage.world.until(lambda: server.lost)
+
+    assert server.got == []
+    assert server.lost is not None
+    assert isinstance(server.lost.value, PacketTooLong)
+    assert server.lost.value.packet_bytes == PACKET_BYTES_MAX + 1
+    assert read_packet(raw) == b""
+
+
+def test_push_producer_is_paused_and_resumed(stage: Stage) -> None:
+    """A fast producer waits for a slow reader, and nothing is lost."""
+    stage.listen()
+    client = stage.client()
+    server = stage.servers.made[0]
+    server.socket.pauseProducing()
+    faucet = Faucet(client, count=40)
+
+    client.socket.registerProducer(faucet, True)
+    faucet.pour()
+    stage.world.settle()
+    sent_while_blocked = faucet.sent
+    server.socket.resumeProducing()
+    stage.world.until(lambda: len(server.got) == 40)
+
+    assert sent_while_blocked < 20
+    assert faucet.paused >= 1
+    assert faucet.resumed == faucet.paused
+    assert [packet[0] for packet in server.got] == list(range(40))
+
+
+def test_pull_producer_is_asked_until_done(stage: Stage) -> None:
+    """A pull producer gets its turns although packets go straight to the kernel."""
+    stage.listen()
+    client = stage.client()
+
+    client.socket.registerProducer(Pump(client, count=5), False)
+    stage.world.until(lambda: stage.servers.made[0].lost)
+
+    assert stage.servers.made[0].got == [b"4", b"3", b"2", b"1", b"0"]
+
+
+def test_queue_is_bounded(stage: Stage) -> None:
+    """A peer that never reads costs at most QUEUE_BYTES_MAX; the next packet raises."""
+    stage.listen()
+    client = stage.client()
+    stage.servers.made[0].socket.pauseProducing()
+    packet = bytes(PACKET_BYTES_MAX)
+    in_queue = QUEUE_BYTES_MAX // PACKET_BYTES_MAX
+
+    for _ in range(4 + in_queue):  # the kernel takes four
+        client.sendPacket(packet)
+    with pytest.raises(SendQueueFull):
+        client.sendPacket(b"x")
+    stage.servers.made[0].socket.resumeProducing()
+    stage.world.until(lambda: len(stage.servers.made[0].got) == 4 + in_queue)
+    client.sendPacket(b"x")
+    stage.world.until(lambda: stage.servers.made[0].got[-1] == b"x")
+
+
+def test_paused_reader_gets_nothing_until_resumed(stage: Stage) -> None:
+    """A pause from inside packetReceived holds the next packet back at once."""
+    stage.listen()
+    client = stage.client()
+    server = stage.servers.made[0]
+    server.then = server.socket.pauseProducing
+
+    for packet in (b"1", b"2", b"3"):
+        client.sendPacket(packet)
+    stage.world.settle()
+    got_first = list(server.got)
+    server.socket.resumeProducing()
+    stage.world.settle()
+
+    assert got_first == [b"1"]
+    assert server.got == [b"1", b"2"]
+
+
+def test_close_sends_what_is_queued(stage: Stage) -> None:
+    """loseConnection waits for a slow reader."""
+    stage.listen()
+    client = stage.client()
+    server = stage.servers.made[0]
+    server.socket.pauseProducing()
+
+    for index in range(10):
+        client.sendPacket(bytes([index]) * PACKET_BYTES_MAX)
+    client.socket.loseConnection()
+    stage.world.settle()
+    open_while_blocked = client.lost is None
+    server.socket.resumeProducing()
+    stage.world.until(lambda: server.lost and client.lost)
+
+    assert open_while_blocked
+    assert len(server.got) == 10
+    assert server.lost is not None
+    assert server.lost.check(error.ConnectionDone)
+    assert client.lost is not None
+    assert client.lost.check(error.ConnectionDone)
+
+
+def test_half_close(stage: Stage) -> None:
+    """Each side may say that it sends nothing more, and be answered."""
+    stage.servers = type(stage.servers)(HalfCloser)
+    stage.listen()
+    client = stage.client(HalfCloser)
+
+    client.sendPacket(b"request")
+    client.socket.loseWriteConnection()
+    stage.world.until(lambda: client.lost)
+
+    assert stage.servers.made[0].got == [b"request"]
+    assert client.got == [b"(write closed)", b"after the end"]
+
+
+def test_last_packet_of_a_peer_that_left_unread_ones(stage: Stage) -> None:
+    """
+    A peer sends its reply and closes without reading ours: the kernel reports a reset
+    before the reply, and the reply is delivered all the same.
+    """
+    stage.listen()
+    raw = stage.raw_client()
+    stage.world.until(lambda: stage.servers.made)
+    server = stage.servers.made[0]
+
+    server.sendPacket(b"never read")
+    raw.send(b"reply", 0)
+    raw.close()
+    stage.world.until(lambda: server.lost)
+
+    assert server.got == [b"reply"]
+    assert server.lost is not None
+    assert type(server.lost.value) is error.ConnectionLost
+
+
+def test_failed_send_delivers_what_the_peer_sent_before(stage: Stage) -> None:
+    """EPIPE ends the connection only after the peer's packets were read."""
+    stage.listen()
+    raw = stage.raw_client()
+    stage.world.until(lambda: stage.servers.made)
+    server = stage.servers.made[0]
+    server.socket.pauseProducing()
+    for index in range(40):
+        raw.send(b"%d" % index, 0)
+    raw.close()
+
+    server.sendPacket(b"too late")
+    stage.world.settle()
+    lost_while_paused = server.lost
+    server.socket.resumeProducing()
+    stage.world.until(lambda: server.lost)
+
+    assert lost_while_paused is None
+    assert server.got == [b"%d" % index for index in range(40)]
+    assert server.lost is not None
+    assert type(server.lost.value) is error.ConnectionLost
+
+
+def test_abort_is_final(stage: Stage) -> None:
+    """After abortConnection nothing is sent or delivered, and it is told once."""
+    stage.listen()
+    client = stage.client()
+    server = stage.servers.made[0]
+    server.sendPacket(b"not for a dead one")
+
+    client.socket.abortConnection()
+    client.socket.abortConnection()
+    client.sendPacket(b"x")
+    client.socket.loseConnection()
+    stage.world.until(lambda: client.lost and server.lost)
+
+    assert client.got == []
+    assert server.got == []
+    assert client.lost is not None
+    assert client.lost.check(error.ConnectionAborted)
+
+
+def test_abort_while_packets_wait(stage: Stage) -> None:
+    """A protocol that aborts gets none of the packets that arrived with this one."""
+    stage.listen()
+    raw = stage.raw_client()
+    stage.world.until(lambda: stage.servers.made)
+    server = stage.servers.made[0]
+    server.then = server.socket.abortConnection
+
+    for packet in (b"1", b"2", b"3"):
+        raw.send(packet, 0)
+    stage.world.until(lambda: server.lost)
+
+    assert server.got == [b"1"]
+
+
+def test_calls_after_the_end_do_nothing(stage: Stage) -> None:
+    """A protocol may still call its transport when the connection is gone."""
+    stage.listen()
+    client = stage.client()
+    client.socket.abortConnection()
+    stage.world.until(lambda: client.lost)
+
+    client.sendPacket(b"x")
+    client.socket.pauseProducing()
+    client.socket.resumeProducing()
+    client.socket.loseWriteConnection()
+    client.socket.loseConnection()
+    client.socket.abortConnection()
+    stage.world.settle()
+
+    assert client.socket.fileno() == -1
+
+
+def test_many_packets_do_not_starve_others(stage: Stage, world: World) -> None:
+    """A peer with a hundred packets is served a batch at a time."""
+    stage.listen()
+    raw = stage.raw_client()
+    other = stage.raw_client()
+    world.until(lambda: len(stage.servers.made) == 2)
+    first, second = stage.servers.made
+    seen: list[int] = []
+    second.then = lambda: seen.append(len(first.got))
+
+    for _ in range(90):
+        raw.send(b"x", 0)
+    other.send(b"me too", 0)
+    world.until(lambda: len(first.got) == 90 and seen)
+
+    assert seen[0] <= 2 * first.socket.readBatch
+
+
+def test_interfaces(stage: Stage) -> None:
+    """The transport provides what it claims."""
+    stage.listen()
+    client = stage.client()
+
+    assert verifyObject(ITransport, client.socket)
+    assert verifyObject(IPushProducer, client.socket)
+    assert verifyObject(IHalfCloseableDescriptor, client.socket)
+    assert client.socket.logPrefix() == "Recorder"
