@@ -293,6 +293,9 @@ class IDevice(IMailboxes):
     def close() -> None:
         """Mark the region closed and wake `run`, which returns. Idempotent."""
 
+    def free() -> None:
+        """Close the doorbells; only after `run` has returned, and nothing after it."""
+
     def tick(now_ns: int) -> None:
         """Run one tick at *now_ns* (ns, never less than the last one)."""
 

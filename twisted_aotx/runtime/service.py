@@ -1,0 +1,212 @@
+"""
+`RuntimeService`: starts engines and device, owns the device's thread, stops both.
+
+Theory of operation. `start` lets every engine get ready while a thread compiles the
+kernels; then the device's thread runs `IDevice.run` and the doorbells are in the
+reactor. `stop` takes the doorbells out, closes the device, waits for its thread, and
+closes the engines, each wait with a deadline.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, FirstError, gatherResults, maybeDeferred
+from twisted.internet.defer import TimeoutError as DeferredTimeout
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from twisted_aotx.errors import EngineError
+from twisted_aotx.interfaces import IDevice, IEngine
+from twisted_aotx.runtime.bridge import EngineBridge
+from twisted_aotx.runtime.doorbell import Doorbell
+
+#: Seconds between two lines that say that kernels are still being compiled.
+PROGRESS_SECONDS: Final = 5
+#: Seconds that the device's thread may take to return after `close`.
+THREAD_SECONDS: Final = 10
+#: Seconds that one engine may take to close.
+ENGINE_CLOSE_SECONDS: Final = 10
+
+
+def _nothing() -> None:
+    """The default of `on_replies`."""
+
+
+class RuntimeService(Service):
+    """
+    The device, its thread and its engines.
+
+    Args:
+        reactor: IReactorTime, IReactorFDSet and IReactorFromThreads.
+        device: made, not yet warm; see `IDevice`.
+        engines: the ones that the device was made with, one per role.
+    """
+
+    name = "runtime"
+    _log = Logger()
+
+    def __init__(
+        self, reactor: Any, device: IDevice, engines: Sequence[IEngine]
+    ) -> None:
+        self._reactor = reactor
+        self._device = device
+        self._engines = tuple(engines)
+        self._bridge = EngineBridge(reactor, device, self._engines)
+        self._readers: list[Doorbell] = []
+        #: What `start` waits for; `stop` gives up on it.
+        self._getting_ready: Deferred[Any] | None = None
+        #: Fires when the device's thread has ended; None before it was started.
+        self._thread_gone: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
+        #: Called on the reactor's thread when the device has published replies.
+        self.on_replies: Callable[[], None] = _nothing
+        #: Called when the device's thread has died, after one event in the log.
+        self.on_death: Callable[[Failure], None] = self._stop_reactor
+
+    def start(self) -> Deferred[None]:
+        """
+        Start engines and device; fires when the device ticks. Call it once.
+
+        Fails with what the warm-up or an engine's `start` failed with, or with
+        `CancelledError` when `stop` came first; all that was started is then closed.
+        """
+        return Deferred.fromCoroutine(self._start())
+
+    def stop(self) -> Deferred[None]:
+        """Stop everything, also during `start`; fires when all is closed."""
+        if self._stopping is None:
+            self._stopping = Deferred()
+            Deferred.fromCoroutine(self._stop()).chainDeferred(self._stopping)
+        return self._stopping
+
+    def stopService(self) -> Deferred[None]:
+        """See `IService`: the same as `stop`."""
+        self.running = False
+        return self.stop()
+
+    # --- starting ---------------------------------------------------------------
+
+    async def _start(self) -> None:
+        waits = [self._warm_up()]
+        for engine in self._engines:
+            waits.append(maybeDeferred(engine.start, self._bridge.host(engine)))
+        self._getting_ready = gatherResults(waits, consumeErrors=True)
+        try:
+            await self._getting_ready
+        except FirstError as error:
+            self._getting_ready = None
+            if self._stopping is None:
+                await self.stop()
+            error.subFailure.raiseException()
+        self._getting_ready = None
+        self._run_device()
+        self._log.info("the device runs; engines: {count}", count=len(self._engines))
+
+    def _warm_up(self) -> Deferred[None]:
+        """Compile in a thread; say so while it takes long."""
+        began = self._reactor.seconds()
+
+        def progress() -> None:
+            self._log.info(
+                "compiling kernels, {seconds:.0f} s so far; a second start is faster",
+                seconds=self._reactor.seconds() - began,
+            )
+
+        def finish(result: Any) -> Any:
+            lines.stop()
+            if not isinstance(result, Failure):
+                self._log.info(
+                    "kernels are ready after {seconds:.1f} s",
+                    seconds=self._reactor.seconds() - began,
+                )
+            return result
+
+        lines = LoopingCall(progress)
+        lines.clock = self._reactor
+        lines.start(PROGRESS_SECONDS, now=False)
+        return self._in_thread("aotx-warm-up", self._device.warm_up).addBoth(finish)
+
+    def _in_thread(self, name: str, work: Callable[[], None]) -> Deferred[None]:
+        """Run *work* in a thread of its own; fires with its end on the reactor's."""
+        ended: Deferred[None] = Deferred()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException:
+                self._reactor.callFromThread(ended.errback, Failure())
+            else:
+                self._reactor.callFromThread(ended.callback, None)
+
+        # A daemon: a thread that hangs must not keep a stopped process alive.
+        threading.Thread(target=run, name=name, daemon=True).start()
+        return ended
+
+    def _run_device(self) -> None:
+        self._readers = [
+            Doorbell(self._device.broker_doorbell, "broker", lambda: self.on_replies()),
+            Doorbell(
+                self._device.engine_doorbell, "engine", self._bridge.doorbell_rung
+            ),
+        ]
+        for reader in self._readers:
+            self._reactor.addReader(reader)
+        self._thread_gone = Deferred()
+        self._in_thread("aotx-device", self._device.run).addBoth(self._thread_ended)
+
+    def _thread_ended(self, result: Any) -> None:
+        """The device's thread is gone: as it should be only while we stop."""
+        assert self._thread_gone is not None
+        if not isinstance(result, Failure) and self._stopping is None:
+            result = Failure(EngineError("its loop returned by itself"))
+        if isinstance(result, Failure):
+            self._log.failure(
+                "the device's thread has died: {reason}",
+                result,
+                reason=result.getErrorMessage(),
+            )
+            if self._stopping is None:
+                self.on_death(result)
+        self._thread_gone.callback(None)
+
+    def _stop_reactor(self, reason: Failure) -> None:
+        """The default of `on_death`."""
+        self._reactor.stop()
+
+    # --- stopping ---------------------------------------------------------------
+
+    async def _stop(self) -> None:
+        if self._getting_ready is not None:
+            self._getting_ready.cancel()
+        for reader in self._readers:
+            self._reactor.removeReader(reader)
+        self._bridge.close()
+        self._device.close()
+        if self._thread_gone is None or await self._closes(
+            self._thread_gone, THREAD_SECONDS, "the device's thread"
+        ):
+            self._device.free()
+        for engine in self._engines:
+            await self._closes(
+                maybeDeferred(engine.close),
+                ENGINE_CLOSE_SECONDS,
+                f"the engine of role {engine.facts.role}",
+            )
+
+    async def _closes(self, wait: Deferred[Any], seconds: float, what: str) -> bool:
+        """Wait for *wait*, at most *seconds*; whether it fired. Errors are logged."""
+        try:
+            await wait.addTimeout(seconds, self._reactor)
+        except DeferredTimeout:
+            self._log.error(
+                "{what} did not close within {seconds} s", what=what, seconds=seconds
+            )
+            return False
+        except Exception:
+            self._log.failure("{what} did not close well", what=what)
+        return True
