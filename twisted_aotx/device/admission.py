@@ -98,9 +98,9 @@ def _shape_is_valid(frame: Any, operation: Any, length: Any) -> Any:
     """Row 6."""
     if operation != OP_SUBMIT and is_zero(frame, AT_ROLE, AT_PAYLOAD_BYTES) == 0:
         return i64(0)
-    if operation == OP_INFO or operation == OP_METRICS:
+    if operation in (OP_INFO, OP_METRICS):
         return is_zero(frame, AT_EPOCH, AT_ROLE)
-    if operation == OP_MEDIA or operation == OP_MEDIA_READ:
+    if operation in (OP_MEDIA, OP_MEDIA_READ):
         return is_zero(frame, 40, 48) & is_zero(frame, 64, 72)
     if operation == OP_MEDIA_LIST:
         if length != HEADER:
@@ -113,7 +113,7 @@ def _shape_is_valid(frame: Any, operation: Any, length: Any) -> Any:
 def _held_status(operation: Any, actions: Any) -> Any:
     """Row 8: 0 when the operation is not held back."""
     needed = i64(0)
-    if operation == OP_SUBMIT or operation == OP_CANCEL:
+    if operation in (OP_SUBMIT, OP_CANCEL):
         needed = i64(ACT_INFER)
     elif operation == OP_MEDIA:
         needed = i64(ACT_UPLOAD)
@@ -176,17 +176,13 @@ def _dispatch(D: Any, channel: Any, length: Any, row: Any) -> None:
         _answer_information(D, channel, length, row, i64(0))
     elif operation == OP_METRICS:
         _answer_information(D, channel, length, row, i64(1))
-    elif (
-        operation == OP_MEDIA
-        or operation == OP_MEDIA_READ
-        or operation == OP_MEDIA_LIST
-    ):
+    elif operation in (OP_MEDIA, OP_MEDIA_READ, OP_MEDIA_LIST):
         # Media are off (device.md §12, rows 1 and 2).
         status = i64(UNAVAILABLE)
         if (actions & ACT_UPLOAD) == 0:
             status = i64(FORBIDDEN)
         answer(D, channel, status, 0, 0)
-    elif operation == OP_SHARED_WRITE or operation == OP_SHARED_READ:
+    elif operation in (OP_SHARED_WRITE, OP_SHARED_READ):
         answer(D, channel, UNAVAILABLE, 0, 0)
     else:
         _answer_request(D, channel, length, row, operation)
@@ -250,4 +246,3 @@ def admit(D: Any) -> None:
             D.scan_position = channel
         serve(D, channel)
         start = channel + 1
-

@@ -1,10 +1,11 @@
 """
-What every kernel file builds on: the decorator, integer names, release/acquire, barrier.
+What every kernel file builds on: the decorator, integer names, release/acquire,
+barrier.
 
 One kernel source runs on four targets: compiled on the CPU, compiled for CUDA, as plain
-Python (NUMBA_DISABLE_JIT=1) and in the CUDA simulator. The Python bodies below serve the
-last two; `gpu` registers the CUDA ones. numba's decorators and intrinsics carry no types,
-so this file and `gpu` are the only ones with relaxed type checks (setup.cfg).
+Python (NUMBA_DISABLE_JIT=1) and in the CUDA simulator. The Python bodies below serve
+the last two; `gpu` registers the CUDA ones. numba's decorators and intrinsics carry no
+types, so this file and `gpu` are the only ones with relaxed type checks (setup.cfg).
 
 Rules for kernels (docs/kernels.md):
 1. All arithmetic is int64; a value loaded from a table becomes `i64(...)` first.
@@ -16,6 +17,7 @@ Rules for kernels (docs/kernels.md):
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,12 @@ u64 = np.uint64
 u32 = np.uint32
 u8 = np.uint8
 
-#: Compiles a kernel function for the CPU; CUDA kernels call the same functions.
-dev = njit(nogil=True, cache=True, error_model="numpy")
+
+def dev(function: Callable[..., Any]) -> Any:
+    """
+    Compile a kernel function for the CPU; CUDA kernels call the same functions.
+    """
+    return njit(nogil=True, cache=True, error_model="numpy")(function)
 
 
 def load_acquire(words: Any, index: Any) -> Any:

@@ -1,10 +1,10 @@
 """
 Where compiled kernels are kept between starts.
 
-numba's cache notices a change of the file that holds a function, but not of a constant or
-helper in another file (docs/dependencies.md). So the directory is named by a hash of
-everything that can change the machine code. Imports neither numba nor numpy: it must run
-before them.
+numba's cache notices a change of the file that holds a function, but not of a constant
+or helper in another file (docs/dependencies.md). So the directory is named by a hash of
+everything that can change the machine code. Imports neither numba nor numpy: it must
+run before them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """
-Slot mailboxes: orders from the device to an engine, events from an engine to the device.
+Slot mailboxes: orders from the device to an engine, events from an engine to the
+device.
 
 The protocol is the one of the peers' mailboxes, per slot and in both directions:
-1. `o_state[slot]` is 0 while the device owns the open order, 1 while the engine does. The
-   engine copies the order and gives it back.
+1. `o_state[slot]` is 0 while the device owns the open order, 1 while the engine does.
+   The engine copies the order and gives it back.
 2. The order ring tells engines on the host what was sent, in order: (slot, generation,
-   role, 1 for an open or 0 for a stop). A slot has at most one open and two stops on the
-   way, so a ring of four entries per slot is never full.
-3. Events of a slot are a ring of EVENTS entries and EVENT_BYTES bytes with one writer and
-   one reader. `e_wait[slot]` says that the writer found it full and waits for room.
-Every order and event carries the lease's generation [D4].
+   role, 1 for an open or 0 for a stop). A slot has at most one open and two stops on
+   the way, so a ring of four entries per slot is never full.
+3. Events of a slot are a ring of EVENTS entries and EVENT_BYTES bytes with one writer
+   and one reader. `e_wait[slot]` says that the writer found it full and waits for room.
+4. Every order and event carries the lease's generation [D4].
 """
 
 from __future__ import annotations

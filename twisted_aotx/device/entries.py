@@ -2,8 +2,8 @@
 What the host calls: kernel functions over regions given as arrays of length 1.
 
 Handing numba a record costs ten times as much as an array of one (docs/kernels.md), so
-each function that Python calls has its entry here. `WARM_UP` lists them all with argument
-prototypes, so that nothing compiles after the start.
+each function that Python calls has its entry here. `WARM_UP` lists them all with
+argument prototypes, so that nothing compiles after the start.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ _BYTES = np.zeros(1, np.uint8)
 _FROZEN = read_only(np.zeros(1, np.uint8))
 _NUMBERS = np.zeros(4, np.int64)
 
-#: (entry, arguments after the regions) for everything that Python calls on a live device.
+#: (entry, arguments after the regions): all that Python calls on a live device.
 WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (mailbox_state, (0,)),
     (publish, (0, _FROZEN, 0, 0)),

@@ -114,7 +114,9 @@ def _handle(D: Any, slot: Any, kind: Any, value: Any, size: Any) -> None:
 
 @dev
 def _overflow(D: Any, slot: Any) -> None:
-    """Discard a take that does not fit; it came before whatever ended the lease [D5]."""
+    """
+    Discard a take that does not fit; it came before whatever ended the lease [D5].
+    """
     request = D.s_request[slot]
     if D.r_total[request] + D.take_bytes[slot] <= D.output_bytes:
         return

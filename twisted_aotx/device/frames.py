@@ -1,9 +1,9 @@
 """
 The device's copies of requests, and the replies that are written into them in place.
 
-A reply keeps every byte of the request header that `wire.md` §3 does not list, so it is an
-echo. `served_list` holds the channels answered in this tick; a READ window is copied from
-the result into the mailbox by all lanes (`mailbox.copy_windows`), not through the frame.
+A reply keeps every byte of the request header that `wire.md` §3 does not list, so it is
+an echo. `served_list` holds the channels answered in this tick; a READ window is copied
+from the result into the mailbox by all lanes (`copy_windows`), not through the frame.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@ Everything that knows `numba.cuda`: ordered words, barrier, thin kernels, launch
 
 The kernels are the functions of the other files, called with a lane of one block. The
 host region is mapped memory that both sides see, the device region never leaves the
-card. The simulator (NUMBA_ENABLE_CUDASIM=1 with NUMBA_DISABLE_JIT=1) runs the same class.
+card. The simulator (NUMBA_ENABLE_CUDASIM=1 with NUMBA_DISABLE_JIT=1) runs the same
+class.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import cuda, types
+from numba.core import config
 
 from twisted_aotx.device import configure as _configure
 from twisted_aotx.device import entries, loop, roles
@@ -36,14 +38,15 @@ from twisted_aotx.errors import ConfigError
 #: Lanes of the one block that runs a tick.
 LANES = 256
 
-_SIMULATED = bool(numba.config.ENABLE_CUDASIM)
+_SIMULATED = bool(config.ENABLE_CUDASIM)
 #: Bits of a word → inline PTX constraint, type suffix.
 _WORDS = {32: ("r", "u32"), 64: ("l", "u64")}
 
 
 def register() -> None:
     """
-    Give `load_acquire`, `store_release` and `barrier` their CUDA bodies. Once is enough.
+    Give `load_acquire`, `store_release` and `barrier` their CUDA bodies. Once is
+    enough.
     """
     from numba.cuda.extending import intrinsic, overload
 
@@ -102,7 +105,7 @@ def register() -> None:
         return lambda: cuda.syncthreads()
 
 
-# --- thin kernels ---------------------------------------------------------------------------
+# --- thin kernels ---------------------------------------------------------------------
 
 
 def tick_kernel(h, d, now):
@@ -154,7 +157,7 @@ def kernels(host_dtype: Any, device_dtype: Any) -> dict[str, tuple[Any, Any, int
     }
 
 
-# --- launching --------------------------------------------------------------------------------
+# --- launching ------------------------------------------------------------------------
 
 
 class CUDALaunch:
@@ -176,18 +179,22 @@ class CUDALaunch:
         self._tick = cuda.jit(tick_kernel)
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.on_host`."""
         return entry(self.host, *arguments)
 
     def on_device(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.on_device`."""
         self._kernels[entry][1, 1](self.device, *_writable(arguments))
         cuda.synchronize()
 
     def once(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.once`."""
         kernel = self._kernels[entry]
         kernel[1, 1](self._handle_h, self.device, *_writable(arguments))
         cuda.synchronize()
 
     def tick(self, now_ns: int, lanes: int = LANES) -> None:
+        """See `Launch.tick`."""
         self._tick[1, lanes](self._handle_h, self.device, now_ns)
         cuda.synchronize()
 
@@ -217,6 +224,7 @@ class CUDALaunch:
         cuda.synchronize()
 
     def snapshot(self) -> Any:
+        """See `Launch.snapshot`."""
         return self.device.copy_to_host()
 
 
@@ -251,7 +259,7 @@ def launcher(host_dtype: Any, device_dtype: Any) -> CUDALaunch:
     return CUDALaunch(host_dtype, device_dtype)
 
 
-# --- compiling without a card -------------------------------------------------------------------
+# --- compiling without a card ---------------------------------------------------------
 
 
 class _Card:

@@ -2,8 +2,8 @@
 The grant table (`device.md` §2, `wire.md` §6).
 
 Rules:
-1. Rows exist twice. A replacement is checked into the idle copy and becomes the table by
-   one assignment, so a refused one changes nothing.
+1. Rows exist twice. A replacement is checked into the idle copy and becomes the table
+   by one assignment, so a refused one changes nothing.
 2. A row is found by principal id through a keyed hash index of its own copy [D6].
 3. `g_active` counts the principal's active requests of all revisions. A replacement
    recounts it from the list of active requests.

@@ -1,5 +1,6 @@
 """
-`Device`: the host's handle on a device. The only module of this package that others import.
+`Device`: the host's handle on a device. The only module of this package that others
+import.
 
 It allocates the two regions and hands them to compiled functions; nothing here reads or
 writes a table itself. Who may call what: `interfaces.IDevice`.
@@ -155,7 +156,7 @@ class Device:
             entries.configure_role, facts.role, numbers, digest, spans, span_bytes
         )
         if kind == KIND_KERNEL:
-            self._load_reference(facts.role, engine.model)
+            self._load_reference(facts.role, IKernelEngine(engine).model)
 
     def _load_reference(self, role: int, model: ReferenceModel) -> None:
         corpus = np.frombuffer(model.corpus, np.uint8)
@@ -165,9 +166,10 @@ class Device:
             entries.load_reference, role, corpus, len(corpus), model.rate, fixed, size
         )
 
-    # --- mailboxes: the reactor's thread ------------------------------------------------
+    # --- mailboxes: the reactor's thread ----------------------------------------------
 
     def is_free(self, channel: int) -> bool:
+        """See `IDevice.is_free`."""
         return int(self._launch.on_host(entries.mailbox_state, channel)) == 0
 
     def publish(
@@ -183,29 +185,34 @@ class Device:
         self.ring()
 
     def collect(self) -> Sequence[int]:
+        """See `IDevice.collect`."""
         channels = []
         while (channel := int(self._launch.on_host(entries.next_reply))) >= 0:
             channels.append(channel)
         return channels
 
     def reply(self, channel: int) -> bytes:
+        """See `IDevice.reply`."""
         size = int(self._launch.on_host(entries.copy_reply, channel, self._packet))
         if size < 0:
             raise ChannelBusy(channel)
         return self._packet[:size].tobytes()
 
     def release(self, channel: int) -> None:
+        """See `IDevice.release`."""
         if not self._launch.on_host(entries.release, channel):
             raise ChannelBusy(channel)
 
-    # --- engines: the reactor's thread -----------------------------------------------------
+    # --- engines: the reactor's thread ------------------------------------------------
 
     def orders(self) -> Sequence[OpenOrder | StopOrder]:
+        """See `IDevice.orders`."""
         return self._orders.take(self._launch)
 
     def report(
         self, slot: int, generation: int, kind: int, value: int, data: bytes = b""
     ) -> bool:
+        """See `IDevice.report`."""
         if not 0 < slot < self.capacities.slots:
             raise ValueError(f"slot {slot} is out of range")
         if len(data) > limits.EVENT_BYTES_PER_SLOT:
@@ -219,13 +226,16 @@ class Device:
         return bool(posted)
 
     def ring(self) -> None:
+        """See `IDevice.ring`."""
         os.eventfd_write(self.doorbell, 1)
 
     def set_engine(self, role: int, active: bool) -> None:
+        """See `IDevice.set_engine`."""
         self._launch.on_host(entries.set_role_state, role, int(active))
         self.ring()
 
     def set_hold(self, held: bool) -> None:
+        """See `IDevice.set_hold`."""
         self._launch.on_host(entries.set_word, WORD_HELD, int(held))
         self.ring()
 
@@ -234,7 +244,7 @@ class Device:
         self._launch.on_host(entries.set_word, WORD_RESTORING, int(restoring))
         self.ring()
 
-    # --- the device's thread ------------------------------------------------------------------
+    # --- the device's thread ----------------------------------------------------------
 
     def warm_up(self) -> None:
         """
@@ -243,9 +253,11 @@ class Device:
         self._launch.compile()
 
     def tick(self, now_ns: int) -> None:
+        """See `IDevice.tick`."""
         self._launch.tick(now_ns)
 
     def run(self) -> None:
+        """See `IDevice.run`."""
         self._launch.run(self.doorbell, self.broker_doorbell, self.engine_doorbell)
 
     def close(self) -> None:
@@ -260,10 +272,12 @@ class Device:
         for fd in (self.doorbell, self.broker_doorbell, self.engine_doorbell):
             os.close(fd)
 
-    # --- tests -----------------------------------------------------------------------------------
+    # --- tests ------------------------------------------------------------------------
 
     def digest(self) -> str:
-        """SHA-256 of region D, for comparing targets and for *nothing changed* tests."""
+        """
+        SHA-256 of region D, for comparing targets and for *nothing changed* tests.
+        """
         return hashlib.sha256(self._launch.snapshot().tobytes()).hexdigest()
 
     def invariants(self) -> list[str]:

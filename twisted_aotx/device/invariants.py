@@ -84,11 +84,14 @@ def _quotas(D: Any) -> Iterator[str]:
             for n in range(int(D["requests"]))
         )
         if int(D["g_active"][table][row]) != count:
-            yield f"grant row {row} counts {D['g_active'][table][row]} active, not {count}"
+            counted = int(D["g_active"][table][row])
+            yield f"grant row {row} counts {counted} active requests, not {count}"
 
 
 def _members(words: Any) -> set[int]:
-    return {64 * w + b for w in range(16) for b in range(64) if (int(words[w]) >> b) & 1}
+    return {
+        64 * w + b for w in range(16) for b in range(64) if (int(words[w]) >> b) & 1
+    }
 
 
 def _leases(D: Any) -> Iterator[str]:
@@ -106,7 +109,8 @@ def _leases(D: Any) -> Iterator[str]:
             yield f"the request of slot {slot} is neither preparing nor running"
     for role in range(ROLE_COUNT):
         if leases[role] != int(D["role_leases"][role]):
-            yield f"role {role} counts {D['role_leases'][role]} leases, not {leases[role]}"
+            counted = int(D["role_leases"][role])
+            yield f"role {role} counts {counted} leases, not {leases[role]}"
         if leases[role] > int(D["role_capacity"][role]):
             yield f"role {role} holds more leases than its capacity"
 

@@ -1,8 +1,8 @@
 """
 Where kernels run: one small class per backend, the same verbs for each.
 
-`on_host` runs an entry over region H, `on_device` one over region D, `once` one over both;
-`tick` and `run` belong to the device's thread.
+`on_host` runs an entry over region H, `on_device` one over region D, `once` one over
+both; `tick` and `run` belong to the device's thread.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numba
 import numpy as np
+from numba.core import config
 
 from twisted_aotx.device import entries, loop, tables, tick
 from twisted_aotx.errors import ConfigError
@@ -54,25 +55,30 @@ class CPULaunch:
     def __init__(self, host_dtype: Any, device_dtype: Any) -> None:
         self.host = tables.allocate(host_dtype)
         self.device = tables.allocate(device_dtype)
-        self._plain = bool(numba.config.DISABLE_JIT)
+        self._plain = bool(getattr(config, "DISABLE_JIT", False))
         if self._plain:
             # Without the compiler a record needs numpy's own attribute access.
             self.host = self.host.view(np.recarray)
             self.device = self.device.view(np.recarray)
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.on_host`."""
         return entry(self.host, *arguments)
 
     def on_device(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.on_device`."""
         return entry(self.device, *arguments)
 
     def once(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.once`."""
         return entry(self.host, self.device, *arguments)
 
     def tick(self, now_ns: int) -> None:
+        """See `Launch.tick`."""
         tick.tick(self.host, self.device, now_ns)
 
     def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
+        """See `Launch.run`."""
         if self._plain:
             raise RuntimeError("the device loop needs compiled kernels")
         scratch = np.zeros(loop.SCRATCH_WORDS, np.int64)
@@ -81,6 +87,7 @@ class CPULaunch:
         )
 
     def compile(self) -> None:
+        """See `Launch.compile`."""
         if self._plain:
             return
         regions = numba.typeof(self.host), numba.typeof(self.device)
@@ -92,6 +99,7 @@ class CPULaunch:
             entry.compile((regions[0], *types))
 
     def snapshot(self) -> Any:
+        """See `Launch.snapshot`."""
         return self.device.copy()
 
 

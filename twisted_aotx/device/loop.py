@@ -1,8 +1,8 @@
 """
 The device thread: tick, ring, wait; one compiled loop that never takes the GIL.
 
-It waits in ppoll(2) on its doorbell until the next tick is due, so nothing polls when nothing
-happens. The clock is CLOCK_MONOTONIC, read once per tick.
+It waits in ppoll(2) on its doorbell until the next tick is due, so nothing polls when
+nothing happens. The clock is CLOCK_MONOTONIC, read once per tick.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numba import types
 from twisted_aotx.device.backend import dev, i64, load_acquire, u64
 from twisted_aotx.device.tick import tick_stages
 
-_clock_gettime = types.ExternalFunction(
+_clock_gettime: Any = types.ExternalFunction(
     "clock_gettime", types.int32(types.int32, types.voidptr)
 )
-_ppoll = types.ExternalFunction(
+_ppoll: Any = types.ExternalFunction(
     "ppoll", types.int32(types.voidptr, types.uintp, types.voidptr, types.uintp)
 )
-_read = types.ExternalFunction(
+_read: Any = types.ExternalFunction(
     "read", types.intp(types.int32, types.voidptr, types.uintp)
 )
-_write = types.ExternalFunction(
+_write: Any = types.ExternalFunction(
     "write", types.intp(types.int32, types.voidptr, types.uintp)
 )
 
@@ -86,4 +86,3 @@ def run_loop(
             _wait(doorbell, scratch, wait_ns)
         else:
             _wait(doorbell, scratch, i64(0))
-

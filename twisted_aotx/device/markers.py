@@ -1,9 +1,9 @@
 """
 Reserved markers in caller text (`device.md` §5).
 
-The last sixteen rendered bytes are two u64, newest byte lowest. A marker counts when its
-window touches a text byte, so one cut over parts or begun by a template is found too.
-`age` is how many rendered bytes ago the last text byte was (0: it is the newest).
+The last sixteen rendered bytes are two u64, newest byte lowest. A marker counts when
+its window touches a text byte, so one cut over parts or begun by a template is found
+too. `age` is how many rendered bytes ago the last text byte was (0: it is the newest).
 """
 
 from __future__ import annotations

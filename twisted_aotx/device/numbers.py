@@ -1,8 +1,8 @@
 """
 Numbers that only the device and its engines' bridge know.
 
-What is on the wire lives in `wire.numbers`; kernels read plain integers, so the ones that
-they need are repeated here by name and taken from there.
+What is on the wire lives in `wire.numbers`; kernels read plain integers, so the ones
+that they need are repeated here by name and taken from there.
 """
 
 from __future__ import annotations

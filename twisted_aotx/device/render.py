@@ -234,4 +234,5 @@ def render_prompt(H: Any, D: Any, slot: Any, request: Any) -> None:
 
 #: The walk relies on this order of spans: head, tail per message role.
 assert (SYSTEM_HEAD, SYSTEM_TAIL, USER_HEAD, ASSISTANT_HEAD) == (0, 1, 2, 4)
-assert THINK_OPEN == GENERATION_HEAD + 1 and THINK_CLOSE == THINK_OPEN + 1
+assert THINK_OPEN == GENERATION_HEAD + 1
+assert THINK_CLOSE == THINK_OPEN + 1

@@ -1,12 +1,12 @@
 """
-The request table: entries, their index and lists, READ and CANCEL (`device.md` §4, §6, §7).
+The request table: entries, their index, lists and phases (`device.md` §4, §9).
 
 Rules:
 1. An entry is in exactly one list: free, active (in admission order) or ended (in the
    order of its terminal transition; its head is the reclaim victim, D6).
 2. A queued entry is also in the queue of its role, in admission order.
-3. (principal, request id) finds the entry through a keyed hash index [D6]; an entry that
-   is not free is in the index.
+3. (principal, request id) finds the entry through a keyed hash index [D6]; an entry
+   that is not free is in the index.
 4. Phases change only in `admit_request`, `start_lease` (slots), `run_request` and
    `end_request`. Terminal phases never change; output only grows.
 5. The first status stays, except that an explicit cancel writes 409.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, u64
+from twisted_aotx.device.backend import dev, i64
 from twisted_aotx.device.bits import keyed_hash
 from twisted_aotx.device.grants import count_active
 from twisted_aotx.device.mailbox import power_of_two
@@ -50,9 +50,10 @@ def request_fields(capacities: Capacities) -> list[Any]:
     count = capacities.requests
     entries = (count,)
     columns = (
-        "r_phase r_role r_limit r_pages r_temperature r_top_p r_open r_changed r_sequence "
-        "r_slot r_payload_bytes r_rendered_bytes r_marked r_total r_prompt_tokens "
-        "r_sampled r_finish r_status r_cancel r_prev r_next q_prev q_next x_next"
+        "r_phase r_role r_limit r_pages r_temperature r_top_p r_open r_changed "
+        "r_sequence r_slot r_payload_bytes r_rendered_bytes r_marked r_total "
+        "r_prompt_tokens r_sampled r_finish r_status r_cancel "
+        "r_prev r_next q_prev q_next x_next"
     )
     return [
         *((name, "<i8", entries) for name in columns.split()),
@@ -250,9 +251,3 @@ def reset_requests(D: Any) -> None:
         D.r_phase[entry] = FREE
         D.r_slot[entry] = -1
         list_append(D, LIST_FREE, entry)
-
-
-@dev
-def owner_of(D: Any, entry: Any) -> Any:
-    """The principal of *entry* as two u64."""
-    return u64(D.r_principal[entry][0]), u64(D.r_principal[entry][1])

@@ -109,7 +109,7 @@ def cancel(D: Any, channel: Any, row: Any) -> None:
         answer(D, channel, CONFLICT, D.r_phase[request], 0)
         return
     phase = D.r_phase[request]
-    if phase == QUEUED or phase == PREPARING or phase == RUNNING:
+    if phase in (QUEUED, PREPARING, RUNNING):
         D.r_cancel[request] = 1
         D.r_status[request] = CONFLICT
         if phase == QUEUED:

@@ -3,8 +3,8 @@ What the engines declared, by model role (`device.md` §10), and whether they se
 
 Rules:
 1. A role is served when it has an engine, active while that engine is not lost.
-2. `H.role_state[role]` is the host's word: even while the engine serves, odd while it is
-   lost. It only grows, so a loss between two ticks is never missed.
+2. `H.role_state[role]` is the host's word: even while the engine serves, odd while it
+   is lost. It only grows, so a loss between two ticks is never missed.
 3. Facts are written once, by `configure_role`, before the first tick.
 """
 

@@ -44,7 +44,9 @@ from twisted_aotx.limits import Capacities
 
 
 def slot_fields(capacities: Capacities) -> list[Any]:
-    """One column per field of a slot, bitmaps of free and live slots, this tick's lists."""
+    """
+    One column per field of a slot, bitmaps of free and live slots, this tick's lists.
+    """
     slots = (capacities.slots,)
     columns = (
         "s_request s_generation s_role s_opened s_sent s_quiet s_end s_tokens "
@@ -134,14 +136,15 @@ def _expire(D: Any) -> None:
 
 
 @dev
-def _next_queued(D: Any) -> Any:
+def next_queued(D: Any) -> Any:
     """The queued request with the lowest admission number that may start, or -1."""
     best = i64(-1)
     for role in range(ROLE_FIRST, ROLE_LAST + 1):
         request = D.q_head[role]
-        if request >= 0 and D.role_leases[role] < D.role_capacity[role]:
-            if best < 0 or D.r_sequence[request] < D.r_sequence[best]:
-                best = request
+        if request < 0 or D.role_leases[role] >= D.role_capacity[role]:
+            continue
+        if best < 0 or D.r_sequence[request] < D.r_sequence[best]:
+            best = request
     return best
 
 
@@ -171,7 +174,7 @@ def _lease(D: Any) -> None:
         slot = bitmap_from(D.slots_free, i64(0))
         if slot < 0:
             return
-        request = _next_queued(D)
+        request = next_queued(D)
         if request < 0:
             return
         start_lease(D, slot, request)

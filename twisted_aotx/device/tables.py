@@ -1,9 +1,10 @@
 """
 The two memory regions as numpy dtypes: H, host-mapped, and D, device-owned.
 
-Each is one aligned record, so that a kernel takes one pointer per region, a test takes one
-digest and a snapshot is one copy (docs/kernels.md). Table files own their fields; this
-file only joins them. Shapes are types: each set of capacities compiles its own kernels.
+Each is one aligned record, so that a kernel takes one pointer per region, a test takes
+one digest and a snapshot is one copy (docs/kernels.md). Table files own their fields;
+this file only joins them. Shapes are types: each set of capacities compiles its own
+kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from twisted_aotx.device import (
 from twisted_aotx.device.numbers import WORD_COUNT
 from twisted_aotx.limits import Capacities
 
-Field = tuple[str, Any] | tuple[str, Any, tuple[int, ...]]
+Field = tuple[Any, ...]
 
 #: Scalars of D that no single table owns.
 _DEVICE_FIELDS: Sequence[Field] = (

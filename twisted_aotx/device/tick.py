@@ -1,8 +1,8 @@
 """
 One tick: the stages in their fixed order (`device.md` §1).
 
-Every lane of one block runs `tick_stages`; a stage is either lane 0's decision or a bulk
-copy strided by lane, with a barrier between. The CPU is a block of one lane.
+Every lane of one block runs `tick_stages`; a stage is either lane 0's decision or a
+bulk copy strided by lane, with a barrier between. The CPU is a block of one lane.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from twisted_aotx.device.kernel_engine import kernel_due, run_kernel_engines
 from twisted_aotx.device.mailbox import claim, copy_in, copy_out, publish_replies
 from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
 from twisted_aotx.device.requests import LIST_ACTIVE
-from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST
-from twisted_aotx.device.slots import work
+from twisted_aotx.device.slots import next_queued, work
 from twisted_aotx.limits import HEARTBEAT_NS
 
 
 @dev
 def _begin(H: Any, D: Any, now: Any) -> None:
-    """Lane 0: look at the gates; while restoring, nothing moves and the clock stands."""
+    """
+    Lane 0: look at the gates; while restoring, nothing moves and the clock stands.
+    """
     D.skip = 0
     if load_acquire(H.word, WORD_RESTORING) != 0:
         D.skip = 1
@@ -70,10 +71,8 @@ def _next_due(H: Any, D: Any) -> Any:
     due = D.now + HEARTBEAT_NS
     if D.held == 1:
         return due
-    for role in range(ROLE_FIRST, ROLE_LAST + 1):
-        if D.q_head[role] >= 0 and D.role_leases[role] < D.role_capacity[role]:
-            if D.slots_free[BITMAP_WORDS] != u64(0):
-                return D.now + i64(0)
+    if next_queued(D) >= 0 and D.slots_free[BITMAP_WORDS] != u64(0):
+        return D.now + i64(0)
     leases = _lease_due(H, D)
     if leases < due:
         due = leases

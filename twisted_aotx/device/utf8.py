@@ -2,8 +2,9 @@
 Strict UTF-8, one byte at a time (`wire.md` §8).
 
 The state is what the next byte must be: 0 a first byte; else
-`need | low << 8 | high << 16`, with *need* continuation bytes left and the next one within
-low..high. The bounds refuse overlong forms, surrogates and what lies above U+10FFFF.
+`need | low << 8 | high << 16`, with *need* continuation bytes left and the next one
+within low..high. The bounds refuse overlong forms, surrogates and what lies above
+U+10FFFF.
 """
 
 from __future__ import annotations
