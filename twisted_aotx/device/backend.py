@@ -23,8 +23,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic, overload
+
+from twisted_aotx.device.cache import prepare_cache
+
+# Not by NUMBA_CACHE_DIR: numba may have been imported by others before us.
+_CACHE = prepare_cache()
+config.CACHE_DIR = str(_CACHE or "")
 
 i64 = np.int64
 u64 = np.uint64
@@ -36,7 +42,9 @@ def dev(function: Callable[..., Any]) -> Any:
     """
     Compile a kernel function for the CPU; CUDA kernels call the same functions.
     """
-    return njit(nogil=True, cache=True, error_model="numpy")(function)
+    # Without our directory numba would cache beside the source, and miss changes there.
+    cache = _CACHE is not None
+    return njit(nogil=True, cache=cache, error_model="numpy")(function)
 
 
 def load_acquire(words: Any, index: Any) -> Any:

@@ -17,6 +17,8 @@ BITMAP_WORDS = 16
 _ONE = u64(1)
 _ZERO = u64(0)
 _FULL = u64(0xFFFFFFFFFFFFFFFF)
+_TOP = u64(1 << 63)
+_REST = u64((1 << 63) - 1)
 
 
 @dev
@@ -113,6 +115,12 @@ def bitmap_from(words: Any, start: Any) -> Any:
 
 
 @dev
+def add64(a: Any, b: Any) -> Any:
+    """a + b modulo 2^64; as plain Python, `+` would warn of the overflow."""
+    return ((a & _REST) + (b & _REST)) ^ ((a ^ b) & _TOP)
+
+
+@dev
 def _rotate(value: Any, count: Any) -> Any:
     return (value << count) | (value >> (u64(64) - count))
 
@@ -144,14 +152,14 @@ def keyed_hash(key: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
             v3 = v3 ^ word
         if turn == 5:
             v2 = v2 ^ u64(0xFF)
-        v0 = v0 + v1
+        v0 = add64(v0, v1)
         v1 = _rotate(v1, u64(13)) ^ v0
         v0 = _rotate(v0, u64(32))
-        v2 = v2 + v3
+        v2 = add64(v2, v3)
         v3 = _rotate(v3, u64(16)) ^ v2
-        v0 = v0 + v3
+        v0 = add64(v0, v3)
         v3 = _rotate(v3, u64(21)) ^ v0
-        v2 = v2 + v1
+        v2 = add64(v2, v1)
         v1 = _rotate(v1, u64(17)) ^ v2
         v2 = _rotate(v2, u64(32))
         if turn <= 4:

@@ -43,16 +43,15 @@ def cache_directory() -> Path:
     return Path(base) / "aotx" / "kernels" / kernel_hash()
 
 
-def prepare_cache() -> Path:
+def prepare_cache() -> Path | None:
     """
-    Point numba at our cache directory. Call it before the first import of a kernel.
+    Make the cache directory; `backend` points numba at it before any kernel exists.
 
-    A directory that cannot be made is no error: numba then compiles at each start.
+    None when it cannot be made: numba then compiles at each start.
     """
     directory = cache_directory()
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(directory))
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
-        os.environ.pop("NUMBA_CACHE_DIR", None)
+        return None
     return directory
