@@ -8,6 +8,9 @@ reactor runs, and ends a failed start with exit code 1.
 Layer 5.
 """
 
+# What Twisted leaves without annotations is called from here.
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import os
@@ -15,7 +18,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
 import attrs
 from twisted.application.service import Service
@@ -23,8 +26,22 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python import usage
+from twisted.python.failure import Failure
 
 from twisted_aotx.errors import AOTXError, ConfigErrors
+
+# In the class it would be named after the class.
+_log = Logger("aotx")
+
+Loaded = TypeVar("Loaded")
+
+#: Parameters of the commands.
+STATE: Final = ["state", "s", None, "the state directory, made by aotx init"]
+GATEWAY: Final = ["gateway", "g", None, "another gateway.json"]
+RUNTIME: Final = ["runtime", "r", None, "another runtime.json"]
+#: Seconds beyond `write_seconds` that a whole stop may take: the device's thread and an
+#: engine have ten each.
+STOP_SECONDS: Final = 25.0
 
 
 class Options(usage.Options):
@@ -44,8 +61,16 @@ class Options(usage.Options):
 
     def path(self, name: str) -> Path | None:
         """The option *name* as an absolute path, if it was given."""
-        text = self[name]
+        text = self.get(name)
         return None if text is None else Path(text).absolute()
+
+    def file(self, name: str) -> Path:
+        """The option *name*, by default `NAME.json` in the state directory."""
+        path, state = self.path(name), self.path("state")
+        if path is None:
+            assert state is not None, "need() asked for one of them"
+            path = state / f"{name}.json"
+        return path
 
     def need(self, *names: str) -> None:
         """One of *names* must have been given."""
@@ -54,7 +79,15 @@ class Options(usage.Options):
             raise usage.UsageError(f"{choices} is needed")
 
 
-def refuse_configuration(path: Path, errors: ConfigErrors) -> NoReturn:
+def load_or_exit(load: Callable[[Path], Loaded], path: Path) -> Loaded:
+    """What *load* makes of *path*, or a line for every error and exit code 1."""
+    try:
+        return load(path)
+    except ConfigErrors as errors:
+        refuse(path, errors)
+
+
+def refuse(path: Path, errors: ConfigErrors) -> NoReturn:
     """Say every error of the file *path*, a line each, and exit with 1."""
     for error in errors.errors:
         sys.stderr.write(f"{path}: {error}\n")
@@ -68,8 +101,12 @@ class Part(Protocol):
 
     name: str
 
-    async def start(self) -> None:
-        """Come up; on an error leave nothing behind that `stop` does not undo."""
+    async def start(self, died: Callable[[str], None]) -> None:
+        """
+        Come up; on an error leave nothing behind that `stop` does not undo.
+
+        *died* is to be called with a reason when it fails later.
+        """
 
     async def stop(self) -> None:
         """Go down, also after half a start."""
@@ -93,9 +130,6 @@ class Daemon(Service):
     _begun: list[Part] = attrs.field(factory=list, init=False)
     _starting: Deferred[None] | None = attrs.field(default=None, init=False)
     _is_stopping: bool = attrs.field(default=False, init=False)
-    _failed: bool = attrs.field(default=False, init=False)
-
-    _log: ClassVar[Logger] = Logger("aotx")
 
     def startService(self) -> None:
         """Called by twistd before the reactor runs: nothing is touched yet."""
@@ -113,26 +147,38 @@ class Daemon(Service):
             signal.signal(number, self._signalled)
         signal.signal(signal.SIGHUP, self._hung_up)
         self._starting = Deferred.fromCoroutine(self._start())
-        self._starting.addErrback(self._start_failed)
+        self._starting.addCallbacks(self._started, self._start_failed)
 
     async def _start(self) -> None:
         for part in self._parts:
             self._begun.append(part)
-            await part.start()
+            await part.start(self._died)
+
+    def _started(self, _result: None) -> None:
         self._starting = None
 
-    def _start_failed(self, failure: Any) -> None:
+    def _start_failed(self, failure: Failure) -> None:
         self._starting = None
         if self._is_stopping:
             failure.trap(CancelledError)
             return
-        self._failed = True
         part = self._begun[-1].name
-        for line in reasons(failure.value):
-            self._log.critical("{part} cannot start: {line}", part=part, line=line)
-        if not isinstance(failure.value, EXPECTED):
-            self._log.failure("the start failed in an unexpected way", failure)
+        error = failure.value
+        for line in reasons(error):
+            _log.critical("{part} cannot start: {line}", part=part, line=line)
+        if not isinstance(error, EXPECTED):
+            _log.failure("the start failed in an unexpected way", failure)
+        self._fail()
+
+    def _died(self, reason: str) -> None:
+        if not self._is_stopping:
+            _log.critical("cannot go on: {reason}", reason=reason)
+            self._fail()
+
+    def _fail(self) -> None:
+        """Stop in order, then exit with 1."""
         self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
+        self._is_stopping = True
         self._reactor.stop()
 
     async def _stop(self) -> None:
@@ -145,20 +191,17 @@ class Daemon(Service):
             try:
                 await part.stop()
             except Exception:
-                self._log.failure("{part} did not stop in order", part=part.name)
-                self._failed = True
+                _log.failure("{part} did not stop in order", part=part.name)
                 self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
         watchdog.cancel()
         if interrupted is not None:
             # A compilation in a thread cannot be interrupted, and the reactor would
             # wait for it.
-            self._log.info("stopped before the start was complete")
+            _log.info("stopped before the start was complete")
             self._leave(0)
 
     def _give_up(self) -> None:
-        self._log.critical(
-            "no stop in {seconds} s: giving up", seconds=self._stop_seconds
-        )
+        _log.critical("no stop in {seconds} s: giving up", seconds=self._stop_seconds)
         self._leave(1)
 
     def _signalled(self, number: int, _frame: object) -> None:
@@ -166,16 +209,16 @@ class Daemon(Service):
 
     def _asked_to_stop(self, name: str) -> None:
         if self._is_stopping:
-            self._log.warn("{name} again: leaving at once", name=name)
+            _log.warn("{name} again: leaving at once", name=name)
             self._leave(1)
         else:
-            self._log.info("{name}: stopping", name=name)
+            _log.info("{name}: stopping", name=name)
             self._is_stopping = True
             self._reactor.stop()
 
     def _hung_up(self, _number: int, _frame: object) -> None:
         self._reactor.callFromThread(
-            self._log.info, "SIGHUP is ignored: this version reloads nothing"
+            _log.info, "SIGHUP is ignored: this version reloads nothing"
         )
 
     def _leave(self, code: int) -> None:
@@ -189,7 +232,7 @@ class Daemon(Service):
 EXPECTED = (AOTXError, OSError, CannotListenError)
 
 
-def reasons(error: BaseException) -> list[str]:
+def reasons(error: BaseException | None) -> list[str]:
     """The lines that tell an operator why a start failed."""
     if isinstance(error, ConfigErrors):
         return [str(one) for one in error.errors]

@@ -38,6 +38,8 @@ class ModelSettings:
     What serves one role.
     """
 
+    #: The role as the file names it.
+    name: str
     role: Role
     #: Name of an `IEngineMaker`.
     engine: str
@@ -146,5 +148,7 @@ def _models(top: Section) -> tuple[ModelSettings, ...]:
         if not engine and part.has("engine"):
             part.fail("engine", f"must name an engine, not {shown(engine)}")
         options = {key: value for key, value in part.value.items() if key != "engine"}
-        models.append(ModelSettings(role=ROLES[name], engine=engine, options=options))
+        models.append(
+            ModelSettings(name=name, role=ROLES[name], engine=engine, options=options)
+        )
     return tuple(models)

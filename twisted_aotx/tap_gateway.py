@@ -1,0 +1,34 @@
+"""
+`twistd aotx-gateway`: one HTTP gateway beside a runtime. Thin: all is wired elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from twisted_aotx import tap
+from twisted_aotx.config.gateway import load_gateway
+from twisted_aotx.wiring_gateway import GatewayPart
+
+
+class Options(tap.Options):
+    """
+    One of `--state` and `--gateway`.
+    """
+
+    optParameters: ClassVar[Sequence[Sequence[str | None]]] = [tap.STATE, tap.GATEWAY]
+
+    def postOptions(self) -> None:
+        """See `usage.Options`."""
+        self.need("state", "gateway")
+
+
+def makeService(options: Options) -> tap.Daemon:
+    """The gateway; its file has been read, nothing else was touched."""
+    # The reactor is chosen by twistd's options, so it must not be imported earlier.
+    from twisted.internet import reactor
+
+    file = tap.load_or_exit(load_gateway, options.file("gateway"))
+    patience = file.settings.limits.write_seconds + tap.STOP_SECONDS
+    return tap.Daemon(reactor, [GatewayPart(reactor, file)], patience)

@@ -1,0 +1,152 @@
+"""
+A gateway as a part of a process: client, site, listening port, readiness (layer 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.endpoints import (
+    SSL4ServerEndpoint,
+    TCP4ServerEndpoint,
+    TCP6ServerEndpoint,
+)
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from twisted_aotx.client import DeviceClient
+from twisted_aotx.config.gateway import GatewayFile
+from twisted_aotx.errors import AOTXError, DeviceRefused
+from twisted_aotx.gateway.resource import Gateway
+from twisted_aotx.gateway.site import GatewaySite, make_site
+from twisted_aotx.wire.numbers import Status
+
+# In the class it would be named after the class.
+_log = Logger("aotx.gateway")
+
+#: Connections waiting to be accepted.
+BACKLOG: Final = 1024
+#: Seconds between two looks at whether the runtime answers, and whether streams ended.
+_LOOK_SECONDS: Final = 1.0
+_DRAIN_SECONDS: Final = 0.05
+
+
+class GatewayPart:
+    """
+    One gateway. `start` listens; readiness is logged once the runtime answers.
+    """
+
+    name = "gateway"
+
+    def __init__(self, reactor: Any, file: GatewayFile) -> None:
+        self._reactor = reactor
+        self._file = file
+        self._settings = file.settings
+        self._client: DeviceClient | None = None
+        self._site: GatewaySite | None = None
+        self._port: Any = None
+        self._announcing: Deferred[None] | None = None
+
+    async def start(self, died: Callable[[str], None]) -> None:
+        """
+        Listen.
+
+        Args:
+            died: Never called: a gateway outlives every fault of a request.
+
+        Raises:
+            ConfigErrors: certificate or key cannot be used.
+            CannotListenError: the address is taken or not ours.
+        """
+        for notice in self._file.notices:
+            _log.warn("gateway.json: {notice}", notice=notice)
+        settings = self._settings
+        self._client = DeviceClient(
+            self._reactor,
+            settings.socket,
+            connections_max=settings.limits.wire_connections,
+            waiters_max=settings.limits.connections,
+        )
+        gateway = Gateway(settings, self._client, self._reactor)
+        self._site = make_site(gateway)
+        self._port = await self._endpoint().listen(self._site)
+        self._announcing = Deferred.fromCoroutine(self._announce(gateway))
+        self._announcing.addErrback(lambda failure: failure.trap(CancelledError))
+
+    async def stop(self) -> None:
+        """
+        Take no more connections, fail what waits for the device, let answers out.
+        """
+        if self._announcing is not None:
+            self._announcing.cancel()
+        if self._port is not None:
+            await maybeDeferred(self._port.stopListening)
+        if self._client is not None:
+            await self._client.close()
+        if self._site is not None:
+            await self._drain(self._site)
+
+    async def _drain(self, site: GatewaySite) -> None:
+        """Close idle connections; the others when they are, or at the deadline."""
+        write_seconds = self._settings.limits.write_seconds
+        deadline = self._reactor.seconds() + max(write_seconds - 1, write_seconds / 2)
+        while site.connections:
+            is_over = self._reactor.seconds() >= deadline
+            for connection in list(site.connections):
+                if is_over:
+                    connection.abort()
+                elif connection.idle:
+                    connection.loseConnection()
+            await deferLater(self._reactor, _DRAIN_SECONDS)
+
+    def _endpoint(self) -> Any:
+        settings = self._settings
+        place = {"backlog": BACKLOG, "interface": settings.host}
+        if settings.certificate is not None and settings.key is not None:
+            # pyOpenSSL is an extra: only who uses TLS needs it.
+            from twisted_aotx.tls import certificate_options
+
+            options = certificate_options(settings.certificate, settings.key)
+            return SSL4ServerEndpoint(self._reactor, settings.port, options, **place)
+        kind = TCP6ServerEndpoint if ":" in settings.host else TCP4ServerEndpoint
+        return kind(self._reactor, settings.port, **place)
+
+    async def _announce(self, gateway: Gateway) -> None:
+        """Say when the runtime answers, and what its answer means for callers."""
+        address = self._address()
+        _log.info("listening on {address}", address=address)
+        is_waiting = False
+        while not await gateway.readiness.is_ready():
+            if not is_waiting:
+                is_waiting = True
+                _log.warn(
+                    "the runtime at {socket} does not answer yet",
+                    socket=self._settings.socket,
+                )
+            await deferLater(self._reactor, _LOOK_SECONDS)
+        _log.info("ready: {address}", address=address)
+        await self._check_revision(gateway)
+
+    async def _check_revision(self, gateway: Gateway) -> None:
+        """A grant table of another revision refuses everybody: say so."""
+        if not self._settings.principals:
+            return
+        try:
+            await gateway.client.info(gateway.caller(self._settings.principals[0]))
+        except DeviceRefused as refused:
+            if refused.status == Status.FORBIDDEN:
+                _log.warn(
+                    "the runtime knows no grant of revision {revision}: "
+                    "run aotx grants and restart it",
+                    revision=self._settings.revision,
+                )
+        except AOTXError as error:
+            _log.warn("the runtime's answer is odd: {error}", error=str(error))
+
+    def _address(self) -> str:
+        settings = self._settings
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        scheme = "https" if settings.certificate else "http"
+        return f"{scheme}://{host}:{settings.port}"

@@ -1,0 +1,164 @@
+"""
+A runtime as a part of a process: lock, epoch, engines, device, broker (layer 5).
+
+Start order (`device.md` §16): lock the state directory, make the engines, raise the
+epoch, make the device with fresh secrets, start runtime and broker. The socket opens
+last; what fails before leaves none.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from twisted_aotx.config.runtime import ModelSettings, RuntimeSettings
+from twisted_aotx.engines.registry import make_engine
+from twisted_aotx.errors import ConfigError, UnknownEngine
+from twisted_aotx.interfaces import IEngine
+from twisted_aotx.statedir import StateDirectory
+
+if TYPE_CHECKING:
+    from twisted_aotx.broker import BrokerService
+    from twisted_aotx.device.host import Device
+    from twisted_aotx.runtime import RuntimeService
+
+# In the class it would be named after the class.
+_log = Logger("aotx.runtime")
+
+#: Bits of the secrets that key the device's indexes and seeds [D6].
+SECRET_BITS: Final = 64
+
+
+class RuntimePart:
+    """
+    One runtime. `start` fires when the socket is open.
+    """
+
+    name = "runtime"
+
+    def __init__(self, reactor: Any, settings: RuntimeSettings) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._directory = StateDirectory(settings.state)
+        self._engines: list[IEngine] = []
+        self._runtime: RuntimeService | None = None
+        self._broker: BrokerService | None = None
+        self._is_running = False
+
+    async def start(self, died: Callable[[str], None]) -> None:
+        """
+        Come up.
+
+        Args:
+            died: Told when the device's thread ends although nobody stopped it.
+
+        Raises:
+            AOTXError, OSError: the reason, in its text.
+        """
+        for notice in self._settings.notices:
+            _log.warn("runtime.json: {notice}", notice=notice)
+        self._directory.lock()
+        self._engines = [self._engine(model) for model in self._settings.models]
+        epoch = self._directory.raise_epoch()
+        _log.info(
+            "epoch {epoch}, backend {backend}, engines: {engines}",
+            epoch=epoch,
+            backend=self._settings.backend,
+            engines=", ".join(model.engine for model in self._settings.models),
+        )
+        device = await self._in_thread(lambda: self._device(epoch))
+        # numba comes with the runtime: only a process that has one pays for it.
+        from twisted_aotx.broker import BrokerService
+        from twisted_aotx.runtime import RuntimeService
+
+        runtime = RuntimeService(self._reactor, device, self._engines)
+        self._runtime = runtime
+        broker = BrokerService(
+            self._reactor,
+            device,
+            socket_path=self._settings.socket,
+            grants_path=self._settings.grants,
+        )
+        self._broker = broker
+        runtime.on_replies = broker.replies_published
+        runtime.on_death = lambda failure: died(failure.getErrorMessage())
+        await runtime.start()
+        self._is_running = True
+        await broker.start()
+        _log.info("ready: {socket}", socket=self._settings.socket)
+
+    async def stop(self) -> None:
+        """
+        Close the socket, the device and the engines, and let the lock go.
+        """
+        if self._broker is not None:
+            await self._broker.stop()
+        if self._runtime is not None and self._is_running:
+            await self._runtime.stop()
+        else:
+            # Kernels may be compiling in a thread: the device cannot be asked to close.
+            for engine in self._engines:
+                await maybeDeferred(engine.close)
+        self._directory.unlock()
+
+    def _engine(self, model: ModelSettings) -> IEngine:
+        """
+        Raises:
+            ConfigError, EngineError: no such engine, or an option is wrong.
+        """
+        capacities = self._settings.capacities
+        try:
+            return make_engine(
+                model.engine,
+                model.role,
+                model.options,
+                capacities.slots,
+                capacities.sequence_tokens,
+            )
+        except ConfigError as error:
+            raise _engine_fault(model, error.path, error.reason) from None
+        except UnknownEngine as error:
+            raise _engine_fault(model, "engine", str(error)) from None
+
+    def _device(self, epoch: int) -> Device:
+        """Import the kernels, their cache in its place, and allocate the tables."""
+        from twisted_aotx.device.cache import prepare_cache
+
+        prepare_cache()
+        from twisted_aotx.device.host import Device
+
+        return Device(
+            self._settings.capacities,
+            epoch=epoch,
+            hash_key=secrets.randbits(SECRET_BITS),
+            seed_key=secrets.randbits(SECRET_BITS),
+            engines=self._engines,
+            backend=self._settings.backend,
+        )
+
+    def _in_thread(self, work: Callable[[], Device]) -> Deferred[Device]:
+        """
+        Run *work* in a thread that cannot keep the process alive: importing and
+        compiling takes seconds, and the reactor's own pool would be waited for.
+        """
+        done: Deferred[Device] = Deferred()
+
+        def run() -> None:
+            try:
+                result: Any = work()
+            except BaseException:
+                result = Failure()
+            self._reactor.callFromThread(done.callback, result)
+
+        threading.Thread(target=run, name="aotx device start", daemon=True).start()
+        return done
+
+
+def _engine_fault(model: ModelSettings, key: str, reason: str) -> ConfigError:
+    return ConfigError(f"runtime.json: models.{model.name}.{key}", reason)
