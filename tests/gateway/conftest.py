@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import pytest_twisted
-
+from tests.asynchronous import asynchronous_fixture
 from tests.gateway.device_script import DeviceScript
 from tests.gateway.serving import Serving
 
 Serve = Callable[..., Awaitable[Serving]]
 
 
-@pytest_twisted.async_yield_fixture
+@asynchronous_fixture
 async def serve() -> AsyncIterator[Serve]:
     """
     `await serve(**settings)` starts a gateway; all are stopped after the test.
@@ -33,7 +32,7 @@ async def serve() -> AsyncIterator[Serve]:
         await serving.stop()
 
 
-@pytest_twisted.async_yield_fixture
+@asynchronous_fixture
 async def gateway(serve: Serve) -> AsyncIterator[Serving]:
     """
     A gateway with two principals and the usual limits.

@@ -33,6 +33,7 @@ from twisted_aotx.gateway.settings import (
     ModelAlias,
     Principal,
 )
+from twisted_aotx.seqpacket import SeqPacketPort
 from twisted_aotx.testing.peer import ScriptedPeer
 from twisted_aotx.wire.numbers import Action
 
@@ -65,7 +66,10 @@ PRINCIPALS = (
         actions=ALL_ACTIONS,
     ),
     Principal(
-        id=P2, token_sha256=(digest(TOKEN_2),), models=("m",), actions=Action.SHARED_READ
+        id=P2,
+        token_sha256=(digest(TOKEN_2),),
+        models=("m",),
+        actions=Action.SHARED_READ,
     ),
 )
 MODELS = (
@@ -181,6 +185,7 @@ class Serving:
         self.service = GatewayService(self.gateway, self._reactor)
         self._pool = HTTPConnectionPool(self._reactor, persistent=True)
         self._raw: list[Raw] = []
+        self._port: SeqPacketPort | None = None
 
     async def start(self) -> None:
         self._port = self.peer.listen(self._reactor, self.path)
@@ -260,7 +265,7 @@ class Serving:
         A client of bytes.
         """
         endpoint = HostnameEndpoint(self._reactor, "127.0.0.1", self.port)
-        raw = await connectProtocol(endpoint, Raw())
+        raw: Raw = await connectProtocol(endpoint, Raw())
         self._raw.append(raw)
         return raw
 

@@ -5,8 +5,8 @@ Who may call at all: tokens and their header (`http.md` §1, D27).
 from __future__ import annotations
 
 import pytest
-import pytest_twisted
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.serving import TOKEN, TOKEN_2, TOKEN_ROTATED, Serving, digest
 from twisted_aotx.gateway.auth import Authenticator
@@ -51,7 +51,7 @@ def test_a_token_of_32_to_256_characters_after_one_space(
 )
 def test_anything_else_is_nobody(header: bytes | None) -> None:
     """
-    D27, cases H 121. The tokens of 31 and 257 are configured here: length alone refuses.
+    D27, cases H 121. The tokens of 31 and 257 are configured: their length refuses.
     """
     assert not authenticated(header, "a" * 32, "a" * 31, "a" * 257)
 
@@ -67,13 +67,14 @@ def test_each_principal_is_found_by_each_of_its_tokens() -> None:
     authenticator = Authenticator([first, second])
 
     found = [
-        authenticator.principal(b"Bearer " + letter * 32) for letter in (b"a", b"b", b"c")
+        authenticator.principal(b"Bearer " + letter * 32)
+        for letter in (b"a", b"b", b"c")
     ]
 
     assert found == [first, first, second]
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_no_valid_token_is_401_without_asking_the_device(
     gateway: Serving,
 ) -> None:
@@ -100,7 +101,7 @@ async def test_no_valid_token_is_401_without_asking_the_device(
     assert gateway.device.operations == []
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_both_tokens_of_a_principal_work(gateway: Serving) -> None:
     """
     cases H 122: rotation.
@@ -114,7 +115,7 @@ async def test_both_tokens_of_a_principal_work(gateway: Serving) -> None:
     assert len(other.json["data"]) == 1
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_blank_after_the_token_belongs_to_http(gateway: Serving) -> None:
     """
     B75: optional white space ends a field; the scheme may be in lower case.
@@ -126,7 +127,7 @@ async def test_a_blank_after_the_token_belongs_to_http(gateway: Serving) -> None
     assert answer.status == 200
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_without_principals_nobody_gets_in(serve: Serve) -> None:
     gateway = await serve(principals=())
 
