@@ -1,7 +1,7 @@
 """
 From the body of a call to an admitted request: what both POST routes share. Layer 4.
 
-Order: action → work slot → body → information → form → id → SUBMIT (`http.md` §5).
+Order: work slot → body → information → form → id → SUBMIT (`http.md` §5).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any
 import attrs
 
 from twisted_aotx.gateway.forms import Form, Terms
-from twisted_aotx.gateway.problems import ProblemCode, refusal
+from twisted_aotx.gateway.models import models_of
 from twisted_aotx.gateway.resource import Call
 from twisted_aotx.wire.handles import RequestHandle
 from twisted_aotx.wire.info import Information
-from twisted_aotx.wire.numbers import SERVED_ROLES, Action
 
 #: `forms.completion` or `forms.native`.
 Judge = Callable[[Mapping[str, Any], Terms], Form]
@@ -42,12 +41,10 @@ async def admit(call: Call, judge: Judge) -> Admitted | None:
     client that left knows whether there is one [D20].
 
     Raises:
-        Problem: 403 `inference_forbidden`, 429, what the body's rules say.
+        Problem: 429, and what the body's rules say.
         DeviceRefused, ExchangeFailed, InvalidReply: of INFO or SUBMIT; on those of
             SUBMIT the call already has its X-Request-ID.
     """
-    if not call.principal.actions & Action.INFER:
-        raise refusal(ProblemCode.INFERENCE_FORBIDDEN)
     call.hold_work()
     body = await call.json()
     reply = await call.information()
@@ -70,14 +67,9 @@ def _terms(call: Call, information: Information) -> Terms:
     """
     What the caller may use now: its aliases whose role the device lists for it.
     """
-    rows = {row.role: row for row in information.models if row.role in SERVED_ROLES}
-    models = {
-        model.alias: rows[model.role]
-        for model in call.gateway.settings.models
-        if model.alias in call.principal.models and model.role in rows
-    }
+    models = models_of(call.gateway.settings, call.principal, information)
     return Terms(
-        models=models,
+        models={model.alias.alias: model.row for model in models},
         output_tokens=information.grant_tokens,
         prompt_bytes=information.prompt_bytes,
         control_selection=information.selection_version == 1,
