@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import attrs
 import treq
@@ -149,6 +149,9 @@ class Raw(Protocol):
         raise AssertionError(f"{seen!r} not in {self.received!r}")
 
 
+SomeRaw = TypeVar("SomeRaw", bound=Raw)
+
+
 def sleep(seconds: float) -> Deferred[None]:
     return deferLater(cast(Any, reactor), seconds)
 
@@ -264,8 +267,14 @@ class Serving:
         """
         A client of bytes.
         """
+        return await self.connected(Raw())
+
+    async def connected(self, raw: SomeRaw) -> SomeRaw:
+        """
+        *raw*, connected.
+        """
         endpoint = HostnameEndpoint(self._reactor, "127.0.0.1", self.port)
-        raw: Raw = await connectProtocol(endpoint, Raw())
+        await connectProtocol(endpoint, raw)
         self._raw.append(raw)
         return raw
 
