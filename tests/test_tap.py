@@ -1,0 +1,522 @@
+"""
+The life of the twistd commands: options, start order, signals, exit codes.
+
+`http.md` §10, `device.md` §16. The gateway stands for all where no runtime is needed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import implementer
+
+from tests.processes import (
+    PATIENCE,
+    address,
+    edit,
+    environment,
+    free_port,
+    make_state,
+    twistd,
+)
+from twisted_aotx.errors import ConfigError, ConfigErrors
+from twisted_aotx.tap import Daemon
+
+LISTENING = "listening on"
+_PEM = serialization.Encoding.PEM
+
+
+def get(url: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+# --- what is imported when ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("twisted_aotx.tap_gateway", "numba numpy twisted_aotx.device"),
+        ("twisted_aotx.tap_runtime", "numba"),
+        ("twisted_aotx.tap_aotx", "numba"),
+        ("twisted_aotx.cli", "numba numpy twisted.internet.reactor"),
+    ],
+)
+def test_commands_import_no_more_than_they_need(module: str, heavy: str) -> None:
+    code = (
+        f"import sys, {module}; print([n for n in {heavy.split()} if n in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
+
+    assert (found.stdout.strip(), found.stderr) == ("[]", "")
+
+
+# --- options and configuration -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["aotx"],
+        ["aotx", "--gateway", "gateway.json"],
+        ["aotx", "--runtime", "runtime.json"],
+        ["aotx-runtime"],
+        ["aotx-runtime", "--gateway", "gateway.json"],
+        ["aotx-gateway"],
+        ["aotx-gateway", "--state", "var", "extra"],
+        ["aotx-gateway", "--no-such-option"],
+    ],
+)
+def test_usage_errors_exit_with_2(tmp_path: Path, words: list[str]) -> None:
+    with twistd(tmp_path, *words) as process:
+        assert process.code() == 2, process
+        assert "Options:" in process.text()
+
+
+def test_every_mistake_of_a_file_is_a_line_and_exit_1(tmp_path: Path) -> None:
+    state = make_state(tmp_path, port=0, surprise=1)
+
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        assert process.code() == 1, process
+        path = state / "gateway.json"
+        surprise, port = process.text().splitlines()
+    assert surprise.startswith(f"{path}: surprise: unknown key")
+    assert port == f"{path}: port: must be 1 .. 65535, not 0"
+
+
+def test_a_capacity_out_of_range_is_a_line_and_exit_1(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    edit(state / "runtime.json", device={"slots": 1025})
+
+    with twistd(tmp_path, "aotx-runtime", "--state", state) as process:
+        assert process.code() == 1, process
+    assert process.text().splitlines() == [
+        f"{state / 'runtime.json'}: device.slots: must be <= 1024: 1025"
+    ]
+    assert not (state / "epoch").exists()
+
+
+def test_both_parts_must_name_one_socket(tmp_path: Path) -> None:
+    state = make_state(tmp_path, socket="other.sock")
+
+    with twistd(tmp_path, "aotx", "--state", state) as process:
+        assert process.code() == 1
+        assert "socket: is not the runtime's socket" in process.text()
+
+
+def test_a_file_given_by_name_overrides_the_state_directory(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    other = tmp_path / "other.json"
+    other.write_text((state / "gateway.json").read_text())
+    other.chmod(0o600)
+    edit(other, port=free_port())
+
+    with twistd(
+        tmp_path, "aotx-gateway", "--state", state, "--gateway", other
+    ) as process:
+        process.wait_for(LISTENING)
+        assert f"{LISTENING} {address(other)}" in process.text()
+
+
+# --- a gateway's life --------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_gateway_ends_in_order_when_asked(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    state = make_state(tmp_path)
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        process.signal(number)
+
+        assert process.code() == 0, process
+        assert f"[aotx#info] {number.name}: stopping" in process.text()
+
+
+def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    port = edit(state / "gateway.json")["port"]
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        with socket.create_connection(("127.0.0.1", port)) as idle:
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert idle.recv(1000).startswith(b"HTTP/1.1 200")
+            process.signal(signal.SIGTERM)
+
+            assert process.code(5) == 0, process
+
+
+def test_a_gateway_goes_on_after_sighup(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        process.signal(signal.SIGHUP)
+        process.wait_for("SIGHUP is ignored")
+
+        assert get(address(state / "gateway.json") + "/healthz")[0] == 200
+        process.signal(signal.SIGTERM)
+        assert process.code() == 0
+
+
+def test_a_taken_port_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    # twistd itself exits 0 after a start that fails once the reactor runs.
+    state = make_state(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        edit(state / "gateway.json", port=taken.getsockname()[1])
+        with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+            assert process.code() == 1, process
+    (line,) = process.lines("critical")
+    assert line.startswith("gateway cannot start: Couldn't listen on 127.0.0.1:")
+    assert "Address already in use" in line
+    assert "Traceback" not in process.text()
+
+
+def test_a_gateway_without_its_runtime_says_so_and_is_not_ready(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for("does not answer yet")
+
+        status, body = get(address(state / "gateway.json") + "/readyz")
+        assert (status, b"not_ready" in body) == (503, True)
+
+
+def test_what_the_file_should_not_hold_is_warned_about(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    (principal,) = edit(state / "gateway.json")["principals"]
+    principal["actions"].append("affect_manage")
+    edit(state / "gateway.json", principals=[principal])
+
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for("[aotx.gateway#warn] gateway.json: principals[0].actions")
+
+
+# --- TLS -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`a.pem`, `a.key` and an unrelated `b.key`."""
+    folder = tmp_path_factory.mktemp("pems")
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    for letter in "ab":
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            x509.CertificateBuilder(name, name, key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(
+                x509.SubjectAlternativeName(
+                    [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+                ),
+                critical=False,
+            )
+            .sign(key, hashes.SHA256())
+        )
+        (folder / f"{letter}.pem").write_bytes(certificate.public_bytes(_PEM))
+        (folder / f"{letter}.key").write_bytes(
+            key.private_bytes(
+                _PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+    return folder
+
+
+def test_a_gateway_serves_tls_1_2_and_newer(tmp_path: Path, pems: Path) -> None:
+    state = make_state(
+        tmp_path, certificate=str(pems / "a.pem"), key=str(pems / "a.key")
+    )
+    context = ssl.create_default_context(cafile=pems / "a.pem")
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(f"{LISTENING} https://127.0.0.1")
+
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context.minimum_version = context.maximum_version = version
+            url = address(state / "gateway.json") + "/healthz"
+            assert get(url, context) == (200, b'{"status":"ok"}')
+        process.signal(signal.SIGTERM)
+        assert process.code() == 0
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "path"),
+    [
+        ("a.pem", "b.key", "key: does not belong"),
+        ("a.key", "a.key", "certificate: "),
+        ("a.pem", "a.pem", "key: "),
+        ("none", "a.key", "certificate: "),
+        ("a.pem", "none", "key: "),
+    ],
+)
+def test_tls_files_that_are_no_use_are_one_line_and_exit_1(
+    tmp_path: Path, pems: Path, certificate: str, key: str, path: str
+) -> None:
+    state = make_state(
+        tmp_path, certificate=str(pems / certificate), key=str(pems / key)
+    )
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        assert process.code() == 1, process
+    (line,) = process.lines("critical")
+    assert line.startswith(f"gateway cannot start: {path}")
+
+
+# --- the daemon alone --------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class ScriptedPart:
+    """
+    Notes what happens to it; starts and stops when its Deferreds fire.
+    """
+
+    name: str
+    events: list[str]
+    starts: Deferred[None] | None = None
+    stops: Deferred[None] | None = None
+    died: Callable[[str], None] | None = None
+
+    async def start(self, died: Callable[[str], None]) -> None:
+        self.events.append(f"start {self.name}")
+        self.died = died
+        if self.starts is not None:
+            await self.starts
+        self.events.append(f"started {self.name}")
+
+    async def stop(self) -> None:
+        self.events.append(f"stop {self.name}")
+        if self.stops is not None:
+            await self.stops
+        self.events.append(f"stopped {self.name}")
+
+
+class ReactorDouble(Clock):
+    """
+    A clock with the start and the end of a reactor's life: `run`, and `stop`, which
+    calls the `after` triggers once what the `before` ones returned has fired.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whenRunning: list[Callable[[], None]] = []
+        self._triggers: dict[str, list[Callable[[], Any]]] = {"before": [], "after": []}
+
+    def callWhenRunning(self, function: Callable[[], None]) -> None:
+        self._whenRunning.append(function)
+
+    def callFromThread(self, function: Any, *args: Any, **kwargs: Any) -> None:
+        function(*args, **kwargs)
+
+    def addSystemEventTrigger(
+        self, phase: str, event: str, function: Any, *args: Any
+    ) -> None:
+        assert event == "shutdown"
+        self._triggers[phase].append(lambda: function(*args))
+
+    def run(self) -> None:
+        for function in self._whenRunning:
+            function()
+
+    def stop(self) -> None:
+        (before,) = self._triggers["before"]
+        before().addCallback(lambda _: [after() for after in self._triggers["after"]])
+
+
+@attrs.define
+class Running:
+    daemon: Daemon
+    reactor: ReactorDouble
+    events: list[str]
+    exits: list[int]
+    logged: list[LogEvent]
+
+    def said(self, level: str) -> list[str]:
+        return [
+            formatEvent(event)
+            for event in self.logged
+            if event.get("log_namespace") == "aotx" and event["log_level"].name == level
+        ]
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Running]]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    logged: list[LogEvent] = []
+
+    @implementer(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        logged.append(event)
+
+    globalLogPublisher.addObserver(observe)
+
+    def make(events: list[str], *parts: ScriptedPart) -> Running:
+        reactor = ReactorDouble()
+        exits: list[int] = []
+        daemon = Daemon(reactor, parts, 40.0, exit=exits.append)
+        daemon.startService()
+        reactor.addSystemEventTrigger("before", "shutdown", daemon.stopService)
+        assert events == []
+        reactor.run()
+        return Running(daemon, reactor, events, exits, logged)
+
+    yield make
+    globalLogPublisher.removeObserver(observe)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_parts_start_in_order_and_stop_in_reverse(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    running = run(events, ScriptedPart("a", events), ScriptedPart("b", events))
+    assert events == ["start a", "started a", "start b", "started b"]
+
+    del events[:]
+    signal.raise_signal(signal.SIGTERM)
+
+    assert events == ["stop b", "stopped b", "stop a", "stopped a"]
+    assert running.exits == []
+    assert running.reactor.getDelayedCalls() == []
+
+
+def test_a_part_that_fails_to_start_stops_what_began_and_exits_1(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    fails: Deferred[None] = Deferred()
+    running = run(
+        events,
+        ScriptedPart("a", events),
+        ScriptedPart("b", events, starts=fails),
+        ScriptedPart("c", events),
+    )
+
+    del events[:]
+    fails.errback(ConfigErrors((ConfigError("x", "is bad"), ConfigError("y", "too"))))
+
+    assert events == ["stop b", "stopped b", "stop a", "stopped a"]
+    assert running.exits == [1]
+    assert running.said("critical") == [
+        "b cannot start: x: is bad",
+        "b cannot start: y: too",
+    ]
+
+
+def test_a_start_that_fails_at_once_exits_1(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    failed: Deferred[None] = Deferred()
+    failed.errback(OSError(28, "No space left on device"))
+
+    running = run(events, ScriptedPart("a", events, starts=failed))
+
+    assert running.exits == [1]
+    assert running.said("critical") == [
+        "a cannot start: [Errno 28] No space left on device"
+    ]
+
+
+def test_a_part_that_dies_later_exits_1(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    part = ScriptedPart("a", events)
+    running = run(events, part)
+    assert part.died is not None
+
+    part.died("the device's thread has ended")
+
+    assert events[-1] == "stopped a"
+    assert running.exits == [1]
+    assert running.said("critical") == ["cannot go on: the device's thread has ended"]
+
+
+def test_a_stop_during_the_start_does_not_wait_for_it(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    running = run(events, ScriptedPart("a", events, starts=Deferred()))
+
+    signal.raise_signal(signal.SIGTERM)
+
+    assert events == ["start a", "stop a", "stopped a"]
+    assert running.exits == [0]
+
+
+def test_a_stop_that_hangs_is_given_up_with_1(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    running = run(events, ScriptedPart("a", events, stops=Deferred()))
+    signal.raise_signal(signal.SIGTERM)
+
+    running.reactor.advance(39.9)
+    assert running.exits == []
+    running.reactor.advance(0.2)
+
+    assert running.exits == [1]
+    assert running.said("critical") == ["no stop in 40.0 s: giving up"]
+
+
+def test_a_second_signal_leaves_at_once(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    running = run(events, ScriptedPart("a", events, stops=Deferred()))
+
+    signal.raise_signal(signal.SIGTERM)
+    assert running.exits == []
+    signal.raise_signal(signal.SIGINT)
+
+    assert running.exits == [1]
+
+
+def test_a_part_that_stops_badly_does_not_keep_the_others(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    bad: Deferred[None] = Deferred()
+    bad.errback(RuntimeError("no"))
+    running = run(
+        events, ScriptedPart("a", events), ScriptedPart("b", events, stops=bad)
+    )
+
+    signal.raise_signal(signal.SIGTERM)
+
+    assert events[-2:] == ["stop a", "stopped a"]
+    assert running.exits == [1]
+
+
+def test_sighup_is_ignored_with_a_line(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    running = run(events, ScriptedPart("a", events))
+
+    signal.raise_signal(signal.SIGHUP)
+
+    assert events == ["start a", "started a"]
+    assert running.said("info") == ["SIGHUP is ignored: this version reloads nothing"]
