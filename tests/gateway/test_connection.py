@@ -191,10 +191,9 @@ async def test_a_client_that_keeps_sending_is_cut_off(gateway: Serving) -> None:
     for _ in range(15):
         raw.send(b"x" * 10_000)
         await sleep(0.1)
-    assert not raw.closed.called
+    assert len(gateway.service.site.connections) == 1
     await sleep(1)
 
-    assert raw.closed.called
     assert gateway.service.site.connections == set()
 
 
