@@ -14,8 +14,10 @@ from typing import Any, TypeVar, cast
 import attrs
 import treq
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.endpoints import HostnameEndpoint, connectProtocol
+from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -26,13 +28,13 @@ from twisted.web.iweb import IResponse
 from tests.gateway.device_script import DeviceScript
 from twisted_aotx.client import DeviceClient
 from twisted_aotx.gateway.resource import Gateway
-from twisted_aotx.gateway.service import GatewayService
 from twisted_aotx.gateway.settings import (
     GatewaySettings,
     Limits,
     ModelAlias,
     Principal,
 )
+from twisted_aotx.gateway.site import make_site
 from twisted_aotx.seqpacket import SeqPacketPort
 from twisted_aotx.testing.peer import ScriptedPeer
 from twisted_aotx.wire.numbers import Action
@@ -185,21 +187,26 @@ class Serving:
             self._reactor, self.path, connections_max=limits.wire_connections
         )
         self.gateway = Gateway(self.settings, client, self._reactor)
-        self.service = GatewayService(self.gateway, self._reactor)
+        self.site = make_site(self.gateway)
+        self._listening: IListeningPort | None = None
         self._pool = HTTPConnectionPool(self._reactor, persistent=True)
         self._raw: list[Raw] = []
         self._port: SeqPacketPort | None = None
 
     async def start(self) -> None:
         self._port = self.peer.listen(self._reactor, self.path)
-        await self.service.start()
+        self._listening = self._reactor.listenTCP(0, self.site, interface="127.0.0.1")
 
     async def stop(self) -> None:
         for raw in self._raw:
             if raw.transport is not None:
                 raw.transport.loseConnection()
         await self._pool.closeCachedConnections()
-        await self.service.stop()
+        if self._listening is not None:
+            await maybeDeferred(self._listening.stopListening)
+        await self.gateway.client.close()
+        for connection in list(self.site.connections):
+            connection.abort()
         await self.stop_device()
         shutil.rmtree(self._folder)
 
@@ -214,7 +221,8 @@ class Serving:
 
     @property
     def port(self) -> int:
-        return self.service.port
+        assert self._listening is not None, "not started"
+        return cast(IPv4Address, self._listening.getHost()).port
 
     @property
     def url(self) -> str:

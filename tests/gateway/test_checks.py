@@ -66,7 +66,7 @@ async def test_connections_are_kept_alive(gateway: Serving) -> None:
         assert answer.header("connection") is None
     await gateway.get("/nowhere")
 
-    assert len(gateway.service.site.connections) == 1
+    assert len(gateway.site.connections) == 1
 
 
 @asynchronous

@@ -191,10 +191,10 @@ async def test_a_client_that_keeps_sending_is_cut_off(gateway: Serving) -> None:
     for _ in range(15):
         raw.send(b"x" * 10_000)
         await sleep(0.1)
-    assert len(gateway.service.site.connections) == 1
+    assert len(gateway.site.connections) == 1
     await sleep(1)
 
-    assert gateway.service.site.connections == set()
+    assert gateway.site.connections == set()
 
 
 @asynchronous
@@ -351,7 +351,7 @@ def _late(device: DeviceScript, request: RequestHeader) -> Deferred[Answer]:
 
 @asynchronous
 async def test_the_site_speaks_no_http_2(gateway: Serving) -> None:
-    assert gateway.service.site.acceptableProtocols() == [b"http/1.1"]
+    assert gateway.site.acceptableProtocols() == [b"http/1.1"]
 
 
 @asynchronous
@@ -368,7 +368,7 @@ async def test_a_client_that_takes_nothing_is_cut_off(serve: Serve) -> None:
 
     for _ in range(60):
         await sleep(0.1)
-        if not gateway.service.site.connections:
+        if not gateway.site.connections:
             break
 
-    assert not gateway.service.site.connections
+    assert not gateway.site.connections

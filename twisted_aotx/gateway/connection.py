@@ -20,6 +20,7 @@ The header deadline, the cap on connections, and the guards that Twisted's parse
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Final, cast
 
 from twisted.internet.interfaces import (
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX: Final = 8190
 #: Header fields of one request.
 FIELDS_MAX: Final = 64
+#: Bytes that the kernel keeps for a client that reads slowly. Without a bound it takes
+#: megabytes before back-pressure is felt.
+SEND_BUFFER_BYTES: Final = 128 << 10
 #: Seconds that the rest of a body may take after an early answer.
 LINGER_SECONDS: Final = 2.0
 
@@ -219,6 +223,9 @@ class Connection(http.HTTPChannel):
         """
         super().connectionMade()
         self.site.connections.add(self)
+        if not self.isSecure() and ITCPTransport.providedBy(self.transport):
+            handle = cast(socket.socket, self.wire.getHandle())  # type: ignore[attr-defined]
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
     @property
     def wire(self) -> ITCPTransport:
