@@ -17,16 +17,16 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from twisted_aotx.broker.service import BrokerService
 from twisted_aotx.config.runtime import ModelSettings, RuntimeSettings
 from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.errors import ConfigError, UnknownEngine
 from twisted_aotx.interfaces import IEngine
+from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.statedir import StateDirectory
 
 if TYPE_CHECKING:
-    from twisted_aotx.broker import BrokerService
     from twisted_aotx.device.host import Device
-    from twisted_aotx.runtime import RuntimeService
 
 # In the class it would be named after the class.
 _log = Logger("aotx.runtime")
@@ -73,17 +73,13 @@ class RuntimePart:
             engines=", ".join(model.engine for model in self._settings.models),
         )
         device = await self._in_thread(lambda: self._device(epoch))
-        # numba comes with the runtime: only a process that has one pays for it.
-        from twisted_aotx.broker import BrokerService
-        from twisted_aotx.runtime import RuntimeService
-
         runtime = RuntimeService(self._reactor, device, self._engines)
         self._runtime = runtime
         broker = BrokerService(
             self._reactor,
             device,
-            socket_path=self._settings.socket,
-            grants_path=self._settings.grants,
+            socket_path=str(self._settings.socket),
+            grants_path=str(self._settings.grants),
         )
         self._broker = broker
         runtime.on_replies = broker.replies_published
@@ -128,6 +124,7 @@ class RuntimePart:
 
     def _device(self, epoch: int) -> Device:
         """Import the kernels, their cache in its place, and allocate the tables."""
+        # numba takes a second to import, and finds its cache only at that moment.
         from twisted_aotx.device.cache import prepare_cache
 
         prepare_cache()
