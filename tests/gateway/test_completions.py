@@ -386,7 +386,7 @@ async def test_64_principals_at_once_do_not_mix(serve: Serve) -> None:
         text = f"text {i}" + "x" * i
         assert answer.json["choices"][0]["message"]["content"] == f"echo {text}"
         assert answer.json["usage"]["prompt_tokens"] == len(text)
-        assert answer.header("x-request-id")[-32:] == answer.json["id"][-32:]
+        assert str(answer.header("x-request-id"))[-32:] == answer.json["id"][-32:]
     owners = {principal for principal, _ in gateway.device.requests}
     assert owners == {principal.id for principal in principals}
 
@@ -437,7 +437,7 @@ async def test_a_new_epoch_is_noticed(gateway: Serving) -> None:
 
     assert refused.problem == (410, "device_refused", None)
     assert after.status == 200
-    assert after.header("x-request-id")[:20] == f"req-{EPOCH + 1:016x}"
+    assert str(after.header("x-request-id"))[:20] == f"req-{EPOCH + 1:016x}"
 
 
 @pytest_twisted.ensureDeferred
