@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python import usage
@@ -151,6 +151,8 @@ class Daemon(Service):
 
     async def _start(self) -> None:
         for part in self._parts:
+            if self._is_stopping:
+                return
             self._begun.append(part)
             await part.start(self._died)
 
@@ -160,7 +162,6 @@ class Daemon(Service):
     def _start_failed(self, failure: Failure) -> None:
         self._starting = None
         if self._is_stopping:
-            failure.trap(CancelledError)
             return
         part = self._begun[-1].name
         error = failure.value
@@ -183,9 +184,7 @@ class Daemon(Service):
 
     async def _stop(self) -> None:
         watchdog = self._reactor.callLater(self._stop_seconds, self._give_up)
-        interrupted, self._starting = self._starting, None
-        if interrupted is not None:
-            interrupted.cancel()
+        is_interrupted = self._starting is not None
         while self._begun:
             part = self._begun.pop()
             try:
@@ -194,9 +193,9 @@ class Daemon(Service):
                 _log.failure("{part} did not stop in order", part=part.name)
                 self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
         watchdog.cancel()
-        if interrupted is not None:
-            # A compilation in a thread cannot be interrupted, and the reactor would
-            # wait for it.
+        if is_interrupted:
+            # A compilation in a thread cannot be interrupted: neither wait for it, nor
+            # let the start that waits for it go on.
             _log.info("stopped before the start was complete")
             self._leave(0)
 
