@@ -99,11 +99,12 @@ def test_expired_may_start_and_stop(ended: Ended) -> None:
 
 
 def test_close_leaves_nothing(ended: Ended) -> None:
-    """After close nothing falls due and no timer is left; closing twice is fine."""
+    """After close nothing falls due or starts, and no timer is left."""
     ended.deadlines.start("a")
 
     ended.deadlines.close()
     ended.deadlines.close()
+    ended.deadlines.start("b")
     ended.clock.advance(60)
 
     assert ended.ended == []

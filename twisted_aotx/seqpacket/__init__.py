@@ -31,6 +31,7 @@ from twisted_aotx.seqpacket.sending import QUEUE_BYTES_MAX, SendQueueFull
 from twisted_aotx.seqpacket.system import (
     PATH_BYTES_MAX,
     Credentials,
+    PacketClock,
     PacketReactor,
     PacketSocket,
     SeqPacketAddress,
@@ -44,6 +45,7 @@ __all__ = [
     "QUEUE_BYTES_MAX",
     "Credentials",
     "Deadlines",
+    "PacketClock",
     "PacketProtocol",
     "PacketReactor",
     "PacketSocket",

@@ -194,6 +194,9 @@ class SeqPacketConnection(PacketDescriptor):
         # the peer's last packets are still to be read (fact 4).
         self.stopWriting()
         self._clock.callLater(0, self._readToEnd)
+        if self.producer is not None:
+            producer, self.producer = self.producer, None
+            producer.stopProducing()
 
     def _readToEnd(self) -> None:
         """Read what is left after a failed send, a batch a turn, then end."""

@@ -36,6 +36,7 @@ class Deadlines(Generic[Key]):
         #: When each key falls due, the oldest first.
         self._due: dict[Key, float] = {}
         self._timer: IDelayedCall | None = None
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._due)
@@ -43,7 +44,11 @@ class Deadlines(Generic[Key]):
     def start(self, key: Key) -> None:
         """
         *key* falls due *seconds* from now; its earlier deadline is forgotten.
+
+        Nothing happens after `close`.
         """
+        if self._is_closed:
+            return
         self._due.pop(key, None)
         self._due[key] = self._clock.seconds() + self._seconds
         if self._timer is None:
@@ -59,6 +64,7 @@ class Deadlines(Generic[Key]):
         """
         Nothing falls due any more, and no timer is left behind.
         """
+        self._is_closed = True
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -66,7 +66,8 @@ class ScriptedPeer(Factory):
         port = peer.listen(world.reactor, path, system=world.system)
 
     The script gets the request's header and payload and returns an `Answer` or a
-    Deferred of one. Like the broker, a connection is not read while it waits.
+    Deferred of one. Unlike the broker, a connection is read while it waits, so that a
+    test sees at once when its client goes away.
 
     Attributes:
         requests: every request so far with its payload, in order of arrival.
@@ -125,7 +126,6 @@ class _Scripted(PacketProtocol):
     def packetReceived(self, packet: bytes) -> None:
         request, payload = split_request(packet)
         self._peer.requests.append((request, payload))
-        self._socket.pauseProducing()
         answer = self._peer.script(request, payload)
         if isinstance(answer, Deferred):
             answer.addCallback(self._answer)
@@ -140,7 +140,6 @@ class _Scripted(PacketProtocol):
             return
         if answer:
             self.sendPacket(answer)
-            self._socket.resumeProducing()
         else:
             self.drop()
 

@@ -114,9 +114,14 @@ class KernelWorld:
         Path(os.fsdecode(path)).touch()
 
     def settle(self) -> None:
-        """Run until nothing has happened for a moment."""
-        for _ in range(3):
+        """Run until nothing has happened for a moment, 10 s at most."""
+        deadline = time.monotonic() + self._limit_seconds
+        while True:
+            begun = time.monotonic()
+            assert begun < deadline, "still busy after 10 s"
             self._turn(self._quiet_seconds)
+            if time.monotonic() - begun >= self._quiet_seconds:
+                return
 
     def until(self, reached: Callable[[], object]) -> None:
         """Run until *reached* returns something true, 10 s at most."""
