@@ -51,6 +51,7 @@ def joined(*engines: ListedEngine, room: int = 64) -> Bridged:
     device, reactor = MemoryDevice(room), ThreadedReactor()
     bridge = EngineBridge(reactor, device, engines)
     reactor.addReader(Doorbell(device.engine_doorbell, "engine", bridge.doorbell_rung))
+    bridge.serve()
     for engine in engines:
         engine.start(bridge.host(engine))
         engine.verbs.clear()

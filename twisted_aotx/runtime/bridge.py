@@ -62,6 +62,7 @@ class EngineBridge:
         #: The lease of each slot, until it is over.
         self._leases: dict[int, BridgedLease] = {}
         self._lost: set[int] = set()
+        self._serving = False
         self._closed = False
         #: Leases with something to flush, and whether a flush is on its way.
         self._ready: dict[BridgedLease, None] = {}
@@ -91,6 +92,16 @@ class EngineBridge:
 
     # --- the reactor's thread -------------------------------------------------
 
+    def serve(self) -> None:
+        """
+        The kernels are compiled: tell the device which engines were lost meanwhile.
+
+        Before that every entry of the device would wait for the compiler.
+        """
+        self._serving = True
+        for role in sorted(self._lost):
+            self._device.set_engine(role, False)
+
     def doorbell_rung(self) -> None:
         """The device published orders, or made room in a ring."""
         for order in self._device.orders():
@@ -111,7 +122,8 @@ class EngineBridge:
         self._log.error(
             "engine of role {role} lost: {reason}", role=role, reason=reason
         )
-        self._device.set_engine(role, False)
+        if self._serving:
+            self._device.set_engine(role, False)
         for slot, lease in list(self._leases.items()):
             if lease.order.role == role:
                 lease.drop()
@@ -123,7 +135,8 @@ class EngineBridge:
             return
         self._lost.discard(role)
         self._log.info("engine of role {role} is back", role=role)
-        self._device.set_engine(role, True)
+        if self._serving:
+            self._device.set_engine(role, True)
 
     def close(self) -> None:
         """Drop every lease; nothing reaches the device or an engine any more."""

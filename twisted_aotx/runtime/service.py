@@ -156,6 +156,7 @@ class RuntimeService(Service):
         ]
         for reader in self._readers:
             self._reactor.addReader(reader)
+        self._bridge.serve()
         self._thread_gone = Deferred()
         self._in_thread("aotx-device", self._device.run).addBoth(self._thread_ended)
 
@@ -186,10 +187,14 @@ class RuntimeService(Service):
         for reader in self._readers:
             self._reactor.removeReader(reader)
         self._bridge.close()
-        self._device.close()
-        if self._thread_gone is None or await self._closes(
-            self._thread_gone, THREAD_SECONDS, "the device's thread"
-        ):
+        has_gone = True
+        if self._thread_gone is not None:
+            # Not while a warm-up compiles: every entry of the device waits for it.
+            self._device.close()
+            has_gone = await self._closes(
+                self._thread_gone, THREAD_SECONDS, "the device's thread"
+            )
+        if has_gone:
             self._device.free()
         for engine in self._engines:
             await self._closes(
