@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from twisted_aotx.gateway.resource import Call
     from twisted_aotx.gateway.txrequest import GatewayRequest
 
+# In the class it would be named after the class.
+_log = Logger("aotx.gateway")
+
 
 class Dispatcher(Resource):
     """
@@ -36,7 +39,6 @@ class Dispatcher(Resource):
     """
 
     isLeaf = True
-    _log = Logger(namespace="aotx.gateway")
 
     def __init__(self, checks: Checks) -> None:
         super().__init__()
@@ -86,7 +88,7 @@ class Dispatcher(Resource):
             call.gateway.informations.forget(call.principal.id)
         problem = of_exception(error)
         if problem is None:
-            self._log.error("a call failed: {error}", error=type(error).__name__)
+            _log.error("a call failed: {error}", error=type(error).__name__)
             problem = refusal(ProblemCode.INTERNAL_ERROR)
         return problem
 
@@ -95,7 +97,7 @@ class Dispatcher(Resource):
         Not even the answer could be written.
         """
         name = failure.type.__name__ if failure.type else "unknown"
-        self._log.error("an answer failed: {error}", error=name)
+        _log.error("an answer failed: {error}", error=name)
         call.end()
         call.txrequest.loseConnection()
 
