@@ -261,7 +261,7 @@ def test_the_metadata_ask_for_what_was_decided(
     """D25"""
     words = (
         "from importlib.metadata import metadata; m = metadata('twisted-aotx');"
-        "print(m['Name'], m['Version'], m['License-Expression']);"
+        "print(m['Name'], m['Version'], m['License']);"
         "print(m['Requires-Python']);"
         "print(*m.get_all('Requires-Dist'), *m.get_all('Provides-Extra'), sep='\\n')"
     )
