@@ -64,7 +64,7 @@ _TWISTED = ("twisted.internet", "twisted.logger", "twisted.python")
 _RECORDS = ("attrs", "zope.interface")
 _WIRING = Part(
     ours=("*",),
-    others=("twisted", "click", "tqdm", "OpenSSL", "attrs", "zope.interface"),
+    others=("twisted", "click", "OpenSSL", "attrs", "zope.interface"),
 )
 
 PARTS: dict[str, Part] = {
