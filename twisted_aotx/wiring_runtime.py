@@ -49,7 +49,6 @@ class RuntimePart:
         self._engines: list[IEngine] = []
         self._runtime: RuntimeService | None = None
         self._broker: BrokerService | None = None
-        self._is_running = False
 
     async def start(self, died: Callable[[str], None]) -> None:
         """
@@ -72,6 +71,7 @@ class RuntimePart:
             backend=self._settings.backend,
             engines=", ".join(model.engine for model in self._settings.models),
         )
+        _log.info("preparing the device; a first start compiles kernels for minutes")
         device = await self._in_thread(lambda: self._device(epoch))
         runtime = RuntimeService(self._reactor, device, self._engines)
         self._runtime = runtime
@@ -85,7 +85,6 @@ class RuntimePart:
         runtime.on_replies = broker.replies_published
         runtime.on_death = lambda failure: died(failure.getErrorMessage())
         await runtime.start()
-        self._is_running = True
         await broker.start()
         _log.info("ready: {socket}", socket=self._settings.socket)
 
@@ -95,10 +94,9 @@ class RuntimePart:
         """
         if self._broker is not None:
             await self._broker.stop()
-        if self._runtime is not None and self._is_running:
+        if self._runtime is not None:
             await self._runtime.stop()
         else:
-            # Kernels may be compiling in a thread: the device cannot be asked to close.
             for engine in self._engines:
                 await maybeDeferred(engine.close)
         self._directory.unlock()
