@@ -1,5 +1,6 @@
 """
-What INFO and METRICS answer: capacities, the caller's grant, models, controls (`wire.md` §7).
+What INFO and METRICS answer: capacities, the caller's grant, models and controls
+(`wire.md` §7).
 
 Reading follows the refusals of `http.md` §3. Revision 1 has no control rows: its bytes
 from 160 on say nothing.

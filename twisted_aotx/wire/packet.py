@@ -1,8 +1,9 @@
 """
-The 128-byte headers of requests and replies, and packets made of them (`wire.md` §1–§4).
+The 128-byte headers of requests and replies, and packets made of them
+(`wire.md` §1–§4).
 
-A header record holds any value that its fields can carry, so that a peer that breaks a
-rule can be built and its reply be read; `split_request` and `split_reply` hold the rules.
+A header record holds any value that its fields can carry, so that frames which break a
+rule can be built, and their replies be read; `split_request` holds the rules.
 """
 
 from __future__ import annotations
