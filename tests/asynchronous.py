@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
-import pytest_twisted  # type: ignore[import-untyped]
+import pytest_twisted
 from twisted.internet.defer import Deferred
 
 P = ParamSpec("P")

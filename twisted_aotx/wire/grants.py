@@ -1,8 +1,8 @@
 """
 The grant table: the operator's file and the frame on channel 0 (`wire.md` §6).
 
-The device checks more against its capacities: page quota, token cap, request cap and the
-number of principals.
+The device checks more against its capacities: page quota, token cap, request cap and
+the number of principals.
 """
 
 from __future__ import annotations
