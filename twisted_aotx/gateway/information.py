@@ -36,10 +36,9 @@ class _Entry:
 
     reply: InfoReply | None = None
     read_at: float = 0.0
-    #: Those that wait for the exchange under way; None when none is.
+    #: Those that wait for the exchange under way; None when none is, or when it began
+    #: before a `forget`.
     waiting: list[Deferred[InfoReply]] | None = None
-    #: Raised by `forget`: an exchange that began before is not remembered.
-    generation: int = 0
 
 
 class Informations:
@@ -69,7 +68,7 @@ class Informations:
         waiter: Deferred[InfoReply] = Deferred()
         if entry.waiting is None:
             entry.waiting = [waiter]
-            self._read(caller, entry)
+            self._read(caller, entry, entry.waiting)
         else:
             entry.waiting.append(waiter)
         return await waiter
@@ -80,31 +79,32 @@ class Informations:
         """
         entry = self._entries.get(principal)
         if entry is not None:
-            entry.reply = None
-            entry.generation += 1
+            entry.reply = entry.waiting = None
 
-    def _read(self, caller: Caller, entry: _Entry) -> None:
+    def _read(
+        self, caller: Caller, entry: _Entry, waiting: list[Deferred[InfoReply]]
+    ) -> None:
         """
         Ask once for all that wait. It outlives each of them: none can cancel it.
         """
-        generation = entry.generation
 
         def done(reply: InfoReply) -> None:
-            if entry.generation == generation:
+            if entry.waiting is waiting:
+                entry.waiting = None
                 entry.reply, entry.read_at = reply, self._reactor.seconds()
-            for waiter in self._waiters(entry):
+            for waiter in _left(waiting):
                 waiter.callback(reply)
 
         def failed(failure: Failure) -> None:
-            entry.reply = None
-            for waiter in self._waiters(entry):
+            if entry.waiting is waiting:
+                entry.reply = entry.waiting = None
+            for waiter in _left(waiting):
                 waiter.errback(failure.value)
 
         asking = Deferred.fromCoroutine(self._client.info(caller))
         asking.addCallbacks(done, failed)
 
-    @staticmethod
-    def _waiters(entry: _Entry) -> list[Deferred[InfoReply]]:
-        waiting, entry.waiting = entry.waiting or [], None
-        # A waiter that was cancelled was called already.
-        return [waiter for waiter in waiting if not waiter.called]
+
+def _left(waiting: list[Deferred[InfoReply]]) -> list[Deferred[InfoReply]]:
+    # A waiter that was cancelled was called already.
+    return [waiter for waiter in waiting if not waiter.called]
