@@ -212,7 +212,7 @@ def test_accept_error_does_not_end_the_service(
     memory: MemoryWorld, timed: Bench
 ) -> None:
     """A process out of descriptors serves again when it has some."""
-    memory.system.accept_faults.append(errno.EMFILE)
+    memory.system.faults.accepts.append(errno.EMFILE)
 
     peer = timed.connect()
     memory.reactor.advance(1)

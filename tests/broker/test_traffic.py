@@ -239,7 +239,7 @@ def test_failed_or_short_reply_closes(
     """A reply that is not sent whole closes the peer; its channel is free."""
     peer = timed.connect()
     timed.send(peer, packet(1), packet(2))
-    memory.system.faults.extend([errno.EAGAIN, fault] if waits else [fault])
+    memory.system.faults.sends.extend([errno.EAGAIN, fault] if waits else [fault])
 
     timed.answer_next()
 
@@ -254,7 +254,7 @@ def test_reply_is_retried(memory: MemoryWorld, timed: Bench) -> None:
     """EAGAIN is not a failure."""
     peer = timed.connect()
     timed.send(peer, packet(1))
-    memory.system.faults.extend([errno.EAGAIN] * 3)
+    memory.system.faults.sends.extend([errno.EAGAIN] * 3)
 
     timed.answer_next()
 

@@ -127,7 +127,7 @@ def test_path_of_another_user(memory: MemoryWorld, timed: Bench) -> None:
 def test_send_that_fails(memory: MemoryWorld, timed: Bench) -> None:
     """A packet that cannot be sent whole fails its exchange at once."""
     client = timed.client()
-    memory.system.faults.append(errno.EIO)
+    memory.system.faults.sends.append(errno.EIO)
 
     call = timed.read(client)
 

@@ -8,9 +8,24 @@ import errno
 
 import pytest
 from twisted.internet import error
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
+from zope.interface import implementer
 
-from tests.seqpacket.stage import Recorder, Stage
+from tests.seqpacket.stage import Recorder, Recorders, Stage
 from twisted_aotx.testing import MemoryWorld
+
+
+@implementer(IHalfCloseableProtocol)
+class Waiter(Recorder):
+    """
+    Stays connected when its peer has said everything.
+    """
+
+    def readConnectionLost(self) -> None:
+        self.got.append(b"(read closed)")
+
+    def writeConnectionLost(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -30,7 +45,7 @@ def test_passing_send_error_is_retried(
     memory: MemoryWorld, stage: Stage, client: Recorder, number: int
 ) -> None:
     """A send that cannot be done now is done later, in order."""
-    memory.system.faults.extend([number, number])
+    memory.system.faults.sends.extend([number, number])
 
     client.sendPacket(b"1")
     client.sendPacket(b"2")
@@ -50,7 +65,7 @@ def test_failed_or_short_send_closes(
     the peer lives; not from inside write, and what the peer sent is delivered first.
     """
     stage.servers.made[0].sendPacket(b"before")
-    memory.system.faults.extend([errno.EAGAIN, fault] if queued else [fault])
+    memory.system.faults.sends.extend([errno.EAGAIN, fault] if queued else [fault])
 
     client.sendPacket(b"whole")
     lost_inside_write = client.lost
@@ -69,7 +84,7 @@ def test_failed_send_while_closing(
     memory: MemoryWorld, stage: Stage, client: Recorder
 ) -> None:
     """loseConnection with a packet queued that then fails still closes."""
-    memory.system.faults.extend([errno.EAGAIN, errno.EIO])
+    memory.system.faults.sends.extend([errno.EAGAIN, errno.EIO])
 
     client.sendPacket(b"queued")
     client.socket.loseConnection()
@@ -82,7 +97,7 @@ def test_failed_send_while_closing(
 
 def test_aborted_accept_is_skipped(memory: MemoryWorld, stage: Stage) -> None:
     """A connection that went away before accept does not hold up the next one."""
-    memory.system.accept_faults.append(errno.ECONNABORTED)
+    memory.system.faults.accepts.append(errno.ECONNABORTED)
 
     stage.raw_client()
 
@@ -96,7 +111,7 @@ def test_port_rests_without_descriptors(
     """
     A process out of descriptors neither spins nor stops: it accepts a second later.
     """
-    memory.system.accept_faults.append(number)
+    memory.system.faults.accepts.append(number)
 
     stage.raw_client()  # settles: would not return if it spun
     while_resting = len(stage.servers.made)
@@ -110,7 +125,7 @@ def test_port_stops_while_it_rests(memory: MemoryWorld) -> None:
     """A port may be stopped while it rests, and leaves no timer."""
     stage = Stage(memory)
     port = stage.listen()
-    memory.system.accept_faults.append(errno.EMFILE)
+    memory.system.faults.accepts.append(errno.EMFILE)
     stage.raw_client()
 
     port.stopListening()
@@ -132,3 +147,110 @@ def test_stale_socket_of_another_user_is_not_removed(memory: MemoryWorld) -> Non
         stage.listen()
 
     assert memory.system.exists(stage.path)
+
+
+def test_failed_receive_closes(
+    memory: MemoryWorld, stage: Stage, client: Recorder
+) -> None:
+    """An error that is neither EAGAIN nor a reset ends the connection."""
+    stage.servers.made[0].sendPacket(b"lost")
+    memory.system.faults.receives.append(errno.EIO)
+
+    memory.settle()
+
+    assert client.got == []
+    assert client.lost is not None
+    assert type(client.lost.value) is error.ConnectionLost
+
+
+def test_strange_accept_error_is_survived(memory: MemoryWorld, stage: Stage) -> None:
+    """A port does not give up for an error that concerns one connection."""
+    memory.system.faults.accepts.append(errno.EPERM)
+
+    stage.raw_client()
+
+    assert len(stage.servers.made) == 1
+
+
+def test_broken_write_stops_the_producer(
+    memory: MemoryWorld, stage: Stage, client: Recorder
+) -> None:
+    """A producer whose packets cannot be sent is told, even if nothing is read."""
+    stopped: list[bool] = []
+
+    @implementer(IPushProducer)
+    class Source:
+        def pauseProducing(self) -> None:
+            pass
+
+        def resumeProducing(self) -> None:
+            pass
+
+        def stopProducing(self) -> None:
+            stopped.append(client.lost is None)
+
+    client.socket.registerProducer(Source(), True)
+    client.socket.pauseProducing()
+    memory.system.faults.sends.extend([errno.EAGAIN, errno.EIO])
+
+    client.sendPacket(b"never sent")
+    memory.settle()
+
+    assert stopped == [True]
+
+
+def test_unread_half_of_a_broken_connection(memory: MemoryWorld, stage: Stage) -> None:
+    """A send that fails after the peer's half close ends the connection."""
+    stage.servers = Recorders(Waiter)
+    stage.path = b"/run/half"
+    stage.listen()
+    client = stage.client(Recorder)
+    client.socket.loseWriteConnection()
+    memory.settle()
+    server = stage.servers.made[0]
+    memory.system.faults.sends.append(errno.EIO)
+
+    server.sendPacket(b"never sent")
+    memory.settle()
+
+    assert server.lost is not None
+    assert type(server.lost.value) is error.ConnectionLost
+
+
+def test_half_close_of_a_lost_peer(memory: MemoryWorld, stage: Stage) -> None:
+    """loseWriteConnection to a peer that is gone is told as a lost connection."""
+    raw = stage.raw_client()
+    server = stage.servers.made[0]
+    raw.close()
+
+    server.socket.loseWriteConnection()
+    memory.settle()
+
+    assert server.lost is not None
+
+
+def test_nothing_is_left_of_a_failed_start(memory: MemoryWorld) -> None:
+    """A socket that could be bound but not listened on is removed again."""
+    stage = Stage(memory)
+    memory.system.faults.listens.append(errno.EADDRINUSE)
+
+    with pytest.raises(error.CannotListenError):
+        stage.listen()
+
+    assert not memory.system.exists(stage.path)
+    assert memory.system.open_sockets() == 0
+    stage.listen()
+
+
+def test_socket_that_cannot_be_removed(memory: MemoryWorld) -> None:
+    """A port stops although its socket has to stay."""
+    stage = Stage(memory)
+    port = stage.listen()
+    memory.system.faults.unlinks.append(errno.EACCES)
+
+    stopped = port.stopListening()
+    memory.settle()
+
+    assert stopped.called
+    assert memory.system.exists(stage.path)
+    assert memory.system.open_sockets() == 0

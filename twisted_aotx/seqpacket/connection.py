@@ -289,10 +289,6 @@ class SeqPacketConnection(PacketDescriptor):
         """The socket's descriptor; -1 once closed."""
         return self._socket.fileno()
 
-    def getHandle(self) -> PacketSocket:
-        """The socket, for what this class does not offer."""
-        return self._socket
-
     def getHost(self) -> SeqPacketAddress:
         """This end."""
         return self._host

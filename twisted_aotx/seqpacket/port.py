@@ -101,6 +101,7 @@ class SeqPacketPort(PacketDescriptor):
             self._removeStale()
             self._socket = self._listening()
         except OSError as problem:
+            self._unlinkOurs()
             self._release()
             raise self._cannot(problem) from None
         self._factory.doStart()
@@ -202,10 +203,6 @@ class SeqPacketPort(PacketDescriptor):
         self._stopped = stopped
         self._clock.callLater(0, self.connectionLost, Failure(main.CONNECTION_DONE))
         return stopped
-
-    def loseConnection(self) -> None:
-        """The same, for reactors that end by losing every descriptor."""
-        self.stopListening()
 
     def connectionLost(self, reason: Failure) -> None:
         """The port is closed: free the path and the lock."""

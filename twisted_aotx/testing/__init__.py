@@ -13,6 +13,7 @@ Nothing here is a mock: each double behaves, and is held to the same tests as th
 thing.
 """
 
+from twisted_aotx.testing.faults import Faults
 from twisted_aotx.testing.mailboxes import MemoryMailboxes
 from twisted_aotx.testing.memory import MemorySocket, MemorySystem
 from twisted_aotx.testing.peer import ScriptedPeer, reply_to
@@ -20,6 +21,7 @@ from twisted_aotx.testing.pumped import PumpedReactor
 from twisted_aotx.testing.worlds import KernelWorld, MemoryWorld, World, read_packet
 
 __all__ = [
+    "Faults",
     "KernelWorld",
     "MemoryMailboxes",
     "MemorySocket",

@@ -19,16 +19,13 @@ from typing import Final
 import attrs
 
 from twisted_aotx.seqpacket import PATH_BYTES_MAX, Credentials, PacketSocket
+from twisted_aotx.testing.faults import Faults, os_error, raise_next
 
 #: Bytes that a socket may have on the way (net.core.wmem_default).
 SEND_BUFFER_BYTES: Final = 212_992
 #: What the kernel keeps beside the bytes of a packet.
 PACKET_COST_BYTES: Final = 1152
 _PID: Final = 4242
-
-
-def _oserror(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
 
 
 @attrs.define(eq=False)
@@ -47,15 +44,12 @@ class MemorySystem:
 
     Attributes:
         uid: the effective user of this process, and the one that connects.
-        faults: what the next sends do, the first first: an error number fails the send,
-            None lets it pass, a negative number sends that many bytes too few.
-        accept_faults: error numbers that the next accepts fail with.
+        faults: what the next calls do.
     """
 
     def __init__(self, *, uid: int = 1000) -> None:
         self.uid = uid
-        self.faults: deque[int | None] = deque()
-        self.accept_faults: deque[int] = deque()
+        self.faults = Faults()
         self._nodes: dict[bytes, _Node] = {}
         self._locks: dict[bytes, int] = {}
         self._sockets: dict[int, MemorySocket] = {}
@@ -74,10 +68,9 @@ class MemorySystem:
     def accept(self, listener: PacketSocket) -> MemorySocket:
         """See `SystemCalls`."""
         assert isinstance(listener, MemorySocket)
-        if self.accept_faults:
-            raise _oserror(self.accept_faults.popleft())
+        raise_next(self.faults.accepts)
         if not listener.waiting:
-            raise _oserror(errno.EAGAIN)
+            raise os_error(errno.EAGAIN)
         return listener.waiting.popleft()
 
     def credentials(self, connected: PacketSocket) -> Credentials:
@@ -93,24 +86,25 @@ class MemorySystem:
         """See `SystemCalls`."""
         assert isinstance(unbound, MemorySocket)
         if path in self._nodes:
-            raise _oserror(errno.EADDRINUSE)
+            raise os_error(errno.EADDRINUSE)
         self._nodes[path] = _Node(self._status(stat.S_IFSOCK | mode), unbound)
 
     def lstat(self, path: bytes) -> os.stat_result:
         """See `SystemCalls`."""
         if path not in self._nodes:
-            raise _oserror(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         return self._nodes[path].status
 
     def unlink(self, path: bytes) -> None:
         """See `SystemCalls`."""
+        raise_next(self.faults.unlinks)
         if self._nodes.pop(path, None) is None:
-            raise _oserror(errno.ENOENT)
+            raise os_error(errno.ENOENT)
 
     def lock(self, path: bytes) -> int:
         """See `SystemCalls`."""
         if path in self._locks:
-            raise _oserror(errno.EAGAIN)
+            raise os_error(errno.EAGAIN)
         self._descriptors += 1
         self._locks[path] = self._descriptors
         return self._descriptors
@@ -121,7 +115,7 @@ class MemorySystem:
             if held == descriptor:
                 del self._locks[path]
                 return
-        raise _oserror(errno.EBADF)
+        raise os_error(errno.EBADF)
 
     # --- for tests --------------------------------------------------------------------
 
@@ -194,6 +188,7 @@ class MemorySocket:
 
     def listen(self, backlog: int, /) -> None:
         """See `PacketSocket`."""
+        raise_next(self._system.faults.listens)
         self._backlog = backlog
         self.credentials = Credentials(_PID, self._system.uid, self._system.uid)
 
@@ -218,18 +213,19 @@ class MemorySocket:
 
     def send(self, data: bytes, flags: int, /) -> int:
         """See `PacketSocket`."""
-        fault = self._system.faults.popleft() if self._system.faults else None
+        faults = self._system.faults.sends
+        fault = faults.popleft() if faults else None
         if fault is not None and fault > 0:
-            raise _oserror(fault)
+            raise os_error(fault)
         self._raise_error()
         if self._peer is None:
-            raise _oserror(errno.ENOTCONN)
+            raise os_error(errno.ENOTCONN)
         if len(data) > SEND_BUFFER_BYTES - 32:
-            raise _oserror(errno.EMSGSIZE)
+            raise os_error(errno.EMSGSIZE)
         if self._write_shut:
-            raise _oserror(errno.EPIPE)
+            raise os_error(errno.EPIPE)
         if self._unread >= SEND_BUFFER_BYTES:
-            raise _oserror(errno.EAGAIN)
+            raise os_error(errno.EAGAIN)
         sent = data[:fault] if fault is not None else data
         self._peer._inbox.append(sent)
         self._unread += len(sent) + PACKET_COST_BYTES
@@ -238,10 +234,11 @@ class MemorySocket:
     def recv_into(self, buffer: memoryview, nbytes: int, flags: int, /) -> int:
         """See `PacketSocket`."""
         self._raise_error()
+        raise_next(self._system.faults.receives)
         if not self._inbox:
             if self._read_shut:
                 return 0
-            raise _oserror(errno.EAGAIN)
+            raise os_error(errno.EAGAIN)
         packet = self._inbox.popleft()
         if self._peer is not None:
             self._peer._unread -= len(packet) + PACKET_COST_BYTES
@@ -253,7 +250,7 @@ class MemorySocket:
         """See `PacketSocket`."""
         assert how == socket.SHUT_WR
         if self._peer is None:
-            raise _oserror(errno.ENOTCONN)
+            raise os_error(errno.ENOTCONN)
         self._write_shut = True
         self._peer._read_shut = True
 
@@ -278,7 +275,7 @@ class MemorySocket:
     def _raise_error(self) -> None:
         number, self._error = self._error, 0
         if number:
-            raise _oserror(number)
+            raise os_error(number)
 
     # --- readiness, as epoll reports it -----------------------------------------------
 
