@@ -1,15 +1,17 @@
 """
-The double that stands for the device's mailboxes keeps their contract.
+The device's mailboxes, and the double that stands for them, keep the same contract.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import attrs
 import pytest
 from zope.interface.verify import verifyObject
 
+from tests.device.capacities import SMALL
+from twisted_aotx.device.host import Device
 from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.testing import MemoryMailboxes
 from twisted_aotx.testing.contract import MailboxContract, MailboxHarness
@@ -24,10 +26,28 @@ class MemoryHarness:
         return self.mailboxes.answer_all
 
 
+@attrs.frozen
+class DeviceHarness:
+    mailboxes: Device
+
+    @property
+    def settle(self) -> Callable[[], None]:
+        return lambda: self.mailboxes.tick(1)
+
+
 class TestMemoryMailboxes(MailboxContract):
     @pytest.fixture
     def harness(self) -> MailboxHarness:
         return MemoryHarness(MemoryMailboxes(4))
+
+
+class TestDeviceMailboxes(MailboxContract):
+    @pytest.fixture
+    def harness(self) -> Iterator[MailboxHarness]:  # type: ignore[override]
+        device = Device(SMALL, epoch=1, hash_key=2, seed_key=3)
+        yield DeviceHarness(device)
+        device.close()
+        device.free()
 
 
 def test_interface() -> None:
