@@ -18,7 +18,6 @@ from twisted_aotx.errors import Problem
 from twisted_aotx.gateway.problems import (
     PROBLEMS,
     STATUS_OF_CAUSE,
-    PassingProblem,
     ProblemCode,
     error_headers,
     error_object,
@@ -102,14 +101,6 @@ def test_retry_hints(status: int) -> None:
     is_final = status < 500 and status not in (408, 429)
     assert headers.get("x-should-retry") == ("false" if is_final else None)
     assert headers.get("WWW-Authenticate") == ("Bearer" if status == 401 else None)
-
-
-def test_a_source_that_is_not_ready_yet_may_be_tried_again() -> None:
-    """
-    D19.
-    """
-    assert error_headers(PassingProblem(409, "media_state")) == []
-    assert error_headers(Problem(409, "media_state")) == [("x-should-retry", "false")]
 
 
 def test_a_better_known_time_wins() -> None:

@@ -27,8 +27,6 @@ def test_the_table_is_the_contract_s() -> None:
     spec = {}
     row = r"^\| ((?:GET|POST|DELETE|any).*?) \| (.*?) \|"
     for routes, query in re.findall(row, section, re.MULTILINE):
-        r"^\| ((?:GET|POST|DELETE|any).*?) \| (.*?) \|", section, re.M
-    ):
         for route in routes.split(", "):
             method, path = route.replace("any ", ANY_METHOD + " ").split(" ")
             if path not in LATER:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
@@ -60,19 +60,13 @@ class Dispatcher(Resource):
         return NOT_DONE_YET
 
     def _handle(self, passed: Passed) -> None:
-        call = passed.call
-        task: Deferred[None] = Deferred.fromCoroutine(self._answer(passed))
-        call.task = task
-        task.addErrback(self._lost, call)
+        task = Deferred.fromCoroutine(self._answer(passed))
+        task.addErrback(self._lost, passed.call)
 
     async def _answer(self, passed: Passed) -> None:
         call = passed.call
         try:
             answer = await passed.route.handler(call)
-        except CancelledError:
-            if not call.gone:
-                raise
-            return
         except Exception as error:
             if call.gone:
                 return
@@ -99,7 +93,8 @@ class Dispatcher(Resource):
         name = failure.type.__name__ if failure.type else "unknown"
         _log.error("an answer failed: {error}", error=name)
         call.end()
-        call.txrequest.loseConnection()
+        if not call.gone and not call.txrequest.finished:
+            call.txrequest.channel.abort()
 
 
 def _says_stale(error: Exception) -> bool:

@@ -5,8 +5,8 @@ Rules (`http.md` §2, D15, D19):
 
 1. Every code has one status, but for those that carry the status of something else.
 2. The status alone gives the `type` of the error object.
-3. 429 and 503 carry `Retry-After`; a 4xx that waiting cannot cure carries
-   `x-should-retry: false`.
+3. 429 and 503 carry `Retry-After`; any other 4xx but 408 carries
+   `x-should-retry: false`: the same request would fail again.
 4. Message texts are fixed sentences: nothing that a caller sent comes back in them.
 
 Layer 4, sans-IO. `resource` is the only place that writes an error body.
@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
-
-import attrs
 
 from twisted_aotx import errors
 from twisted_aotx.errors import Problem
@@ -145,13 +143,6 @@ _TYPES: Final = {
 }
 
 
-@attrs.define(slots=False)
-class PassingProblem(Problem):
-    """
-    A 4xx that may be gone at the next try: a source leased or not yet ready [D19].
-    """
-
-
 def refusal(
     code: ProblemCode,
     param: str | None = None,
@@ -235,7 +226,7 @@ def error_headers(problem: Problem) -> list[tuple[str, str]]:
     status = problem.status
     if status in (429, 503):
         headers.setdefault("Retry-After", "1")
-    elif status < 500 and status != 408 and not isinstance(problem, PassingProblem):
+    elif status < 500 and status != 408:
         headers.setdefault("x-should-retry", "false")
     if status == 401:
         headers.setdefault("WWW-Authenticate", "Bearer")

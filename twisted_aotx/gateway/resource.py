@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from twisted_aotx import strictjson
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ("Answer", "Call", "Gateway", "Handler")
 
-#: Characters of the X-AOTX-Media-Ids header; longer lists are left out.
-MEDIA_IDS_MAX: Final = 4096
 #: The largest cursor.
 CURSOR_MAX: Final = 2**64 - 1
 #: Digits of the longest cursor, leading zeros included.
@@ -89,8 +86,8 @@ class Call:
     One HTTP request after the checks.
 
     Everything that it holds (work slot, body, credit) is freed when its answer ends or
-    its client goes, whichever comes first. A client that goes does not stop the handler
-    unless the handler asked for that with `cancel_when_gone`.
+    its client goes, whichever comes first. A client that goes stops no handler: one
+    that should stop looks at `gone` or asks `txrequest.notifyFinish`.
     """
 
     def __init__(
@@ -112,12 +109,9 @@ class Call:
         self.head = txrequest.method == b"HEAD"
         #: Whether the client went before its answer ended.
         self.gone = False
-        #: The running handler, set by `dispatch`.
-        self.task: Deferred[Any] | None = None
         self._principal = principal
         self._holds: list[Hold] = []
         self._body: Body | None = None
-        self._cancels = False
         self._ended = False
         txrequest.notifyFinish().addCallbacks(self._finished, self._lost)
 
@@ -208,17 +202,8 @@ class Call:
         """
         Name the request in `X-Request-ID`, on errors too. `str(handle)` is sent.
         """
-        self._set(b"X-Request-ID", str(handle))
-
-    def set_media_ids(self, handles: Iterable[object]) -> None:
-        """
-        List the media of the request in `X-AOTX-Media-Ids`, on errors too.
-
-        Each handle is listed once; an empty or too long list is left out.
-        """
-        joined = ",".join(dict.fromkeys(map(str, handles)))
-        if 0 < len(joined) <= MEDIA_IDS_MAX:
-            self._set(b"X-AOTX-Media-Ids", joined)
+        value = str(handle).encode("ascii")
+        self.txrequest.responseHeaders.setRawHeaders(b"X-Request-ID", [value])
 
     def hold_work(self) -> None:
         """
@@ -234,16 +219,6 @@ class Call:
         if self._ended:
             hold.release()
 
-    def cancel_when_gone(self) -> None:
-        """
-        Have the handler cancelled when the client goes.
-
-        Its await raises `CancelledError`, once; if the client went already, this does.
-        """
-        self._cancels = True
-        if self.gone:
-            raise CancelledError
-
     def start_stream(self) -> Stream:
         """
         Answer 200 with an event stream [D23]: from here on errors are events.
@@ -254,17 +229,12 @@ class Call:
         write_head(self.txrequest, 200, SSE_HEADERS)
         return Stream(self.txrequest)
 
-    def _set(self, name: bytes, value: str) -> None:
-        self.txrequest.responseHeaders.setRawHeaders(name, [value.encode("ascii")])
-
     def _finished(self, _result: object) -> None:
         self.end()
 
     def _lost(self, _reason: Failure) -> None:
         self.gone = True
         self.end()
-        if self._cancels and self.task is not None:
-            self.task.cancel()
 
     def end(self) -> None:
         """

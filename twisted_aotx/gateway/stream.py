@@ -39,7 +39,6 @@ class Stream:
     def __init__(self, txrequest: GatewayRequest) -> None:
         self._txrequest = txrequest
         self._waiting: list[Deferred[None]] = []
-        self._watching: list[Deferred[None]] = []
         self._paused = False
         self._done = False
         #: Whether nobody reads any more; on HEAD from the start.
@@ -67,19 +66,6 @@ class Stream:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
             await waiting
-
-    def when_gone(self) -> Deferred[None]:
-        """
-        A Deferred of its own for each caller, that fires when the client went.
-
-        It never fires for a stream that was finished; cancelling it harms nobody.
-        """
-        watching: Deferred[None] = Deferred()
-        if self.gone:
-            watching.callback(None)
-        else:
-            self._watching.append(watching)
-        return watching
 
     def finish(self) -> None:
         """
@@ -113,16 +99,10 @@ class Stream:
     def _lost(self, _reason: Failure) -> None:
         self.gone = True
         self._wake()
-        watching, self._watching = self._watching, []
-        _fire(watching)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
-        _fire(waiting)
-
-
-def _fire(waiters: list[Deferred[None]]) -> None:
-    for waiter in waiters:
-        # A cancelled one was called already.
-        if not waiter.called:
-            waiter.callback(None)
+        for waiter in waiting:
+            # A cancelled one was called already.
+            if not waiter.called:
+                waiter.callback(None)
