@@ -43,7 +43,7 @@ class TestMemoryMailboxes(MailboxContract):
 
 class TestDeviceMailboxes(MailboxContract):
     @pytest.fixture
-    def harness(self) -> Iterator[MailboxHarness]:  # type: ignore[override]
+    def harness(self) -> Iterator[MailboxHarness]:
         device = Device(SMALL, epoch=1, hash_key=2, seed_key=3)
         yield DeviceHarness(device)
         device.close()
