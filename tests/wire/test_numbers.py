@@ -36,7 +36,7 @@ def listed(after: str) -> dict[int, str]:
     """
     The `0 name, 1 other name` that follows some words of the page.
     """
-    text = WIRE.split(after)[1].split("|")[0].split(".")[0].split(")")[0]
+    text = re.split(r"\||\.|, u64", WIRE.split(after)[1])[0]
     return {
         int(number): name.upper().replace(" ", "_").replace("-", "_")
         for number, name in re.findall(r"(\d+) ([a-z][\w-]*(?: [a-z]+)?)", text)
@@ -93,8 +93,7 @@ def test_media_phases_and_statuses_are_those_of_the_table() -> None:
     assert {int(number) for number, name in statuses if name != "not used"} == set(
         map(int, MediaStatus)
     )
-    assert MediaStatus.PRESSURE == 12
-    assert MediaPhase.READY == 6
+    assert (int(MediaStatus.PRESSURE), int(MediaPhase.READY)) == (12, 6)
 
 
 def test_named_sets() -> None:
