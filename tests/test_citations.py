@@ -152,7 +152,8 @@ def test_required_cases_are_tests(area: str) -> None:
     }
     required = {(area, number) for number in REQUIRED[area]} & KNOWN
 
-    assert required - cited == set(), "no test cites them"
+    missing = sorted(number for _, number in required - cited)
+    assert not missing, f"no test cites {area} {', '.join(map(str, missing))}"
 
 
 def test_pages_that_are_named_exist() -> None:

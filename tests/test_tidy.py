@@ -49,7 +49,7 @@ def test_lines_are_at_most_88_columns() -> None:
         if len(line) > COLUMNS_MAX
     ]
 
-    assert not long
+    assert not long, "\n".join(long)
 
 
 def test_functions_are_at_most_70_lines() -> None:
@@ -61,7 +61,7 @@ def test_functions_are_at_most_70_lines() -> None:
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
     ]
 
-    assert not long
+    assert not long, "\n".join(long)
 
 
 def test_files_are_at_most_300_lines() -> None:
@@ -72,7 +72,7 @@ def test_files_are_at_most_300_lines() -> None:
         > (TEST_LINES_MAX if path.is_relative_to(TESTS) else FILE_LINES_MAX)
     ]
 
-    assert not long
+    assert not long, "\n".join(long)
 
 
 def test_file_names_say_what_is_inside() -> None:
@@ -165,7 +165,8 @@ def test_every_module_is_used() -> None:
         used |= found
     packages = {module.rpartition(".")[0] for module in modules & used}
 
-    assert modules - used - packages == set()
+    dead = sorted(modules - used - packages)
+    assert not dead, "\n".join(dead)
 
 
 #: Words and paths that belong to some machine or to how the project is made, not to it.
