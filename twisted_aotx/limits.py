@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-# --- fixed by the contract (wire.md §1, §8, §13) ---------------------------------------
+# --- fixed by the contract (wire.md §1, §8, §13) --------------------------------------
 
 #: Bytes of a packet header; also the smallest packet.
 HEADER_BYTES: Final = 128
@@ -48,21 +48,21 @@ CONTROL_SECONDS: Final = 30
 #: Longest time between two ticks, in ns (wire.md §13).
 HEARTBEAT_NS: Final = 250_000_000
 
-# --- bounds of our own -------------------------------------------------------------------
+# --- bounds of our own ----------------------------------------------------------------
 
 #: Model roles are 0..4 (wire.md §6); tables by role have this many rows.
 ROLE_COUNT: Final = 5
 #: Bytes of one span of a message format; ChatML needs 24, Llama 3 47.
 SPAN_BYTES_MAX: Final = 512
-#: Spans of one rendered prompt: every message adds its head, at most PARTS_MAX parts and
-#: its tail; generation head, think spans and prefix add four.
+#: Spans of one rendered prompt: every message adds its head, at most PARTS_MAX parts
+#: and its tail; generation head, think spans and prefix add four.
 SPANS_MAX: Final = MESSAGES_MAX * (PARTS_MAX + 2) + 4
 #: Bytes of a SUBMIT payload beyond its text: count, message heads and part heads.
 PAYLOAD_OVERHEAD_BYTES_MAX: Final = 4 + MESSAGES_MAX * (8 + PARTS_MAX * 8)
 #: Reports that one engine lease may have on the way to the device.
 EVENTS_PER_SLOT: Final = 64
-#: Output bytes that one engine lease may have on the way to the device; also the largest
-#: single emission.
+#: Output bytes that one engine lease may have on the way to the device; also the
+#: largest single emission.
 EVENT_BYTES_PER_SLOT: Final = 65536
 #: Bytes that all device tables together may take [D7].
 TABLE_BYTES_MAX: Final = 8 << 30
