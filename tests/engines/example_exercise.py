@@ -13,9 +13,13 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
+from tests.device.capacities import SMALL
+from tests.device.driver import message, payload_of
+from tests.runtime.test_device import HOST, Live
 from twisted_aotx.engines.registry import engine_named, make_engine
 from twisted_aotx.errors import ConfigError
 from twisted_aotx.testing.engines import RecordedHost, RecordedLease, sample_order
+from twisted_aotx.wire.numbers import TERMINAL_PHASES
 
 
 def made_engine(**options: Any) -> tuple[Any, Clock]:
@@ -74,8 +78,26 @@ def refused(options: dict[str, Any]) -> str:
     return ""
 
 
+def answered_live() -> str:
+    """What a request gets from the engine through the real runtime and device."""
+    engine: Any = make_engine("backwards", HOST, {}, SMALL.slots, SMALL.sequence_tokens)
+    live = Live(engine)
+    engine.clock = live.reactor
+    live.start()
+    asked = payload_of(message(0, b"system"), message(1, b"Hello, world"))
+    assert live.submit(1, payload=asked, role=HOST, limit=64) == 202
+    while live.read(1)[0].phase not in TERMINAL_PHASES:
+        live.reactor.advance(0.02)
+    output = live.whole(1)[1].decode()
+    live.stop()
+    return output
+
+
 def main() -> None:
-    """Exercise the engine and write what came of it."""
+    """Exercise the engine and write what came of it; `--live`: on a device."""
+    if "--live" in sys.argv:
+        sys.stdout.write(json.dumps(answered_live()))
+        return
     maker = engine_named("backwards")
     results = {
         "help": maker.help,

@@ -41,21 +41,26 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def results(installed: Path) -> dict[str, Any]:
-    """What `example_exercise` wrote where the example is installed."""
+def exercised(installed: Path, *arguments: str) -> Any:
+    """What `example_exercise` writes where the example is installed."""
     path = os.pathsep.join(map(str, (installed, ROOT, ROOT / "plugins")))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engines.example_exercise"],
+        [sys.executable, "-m", "tests.engines.example_exercise", *arguments],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         check=False,
         cwd=ROOT,
         text=True,
-        timeout=240,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def results(installed: Path) -> dict[str, Any]:
+    """Its leases on a clock that stands."""
+    found: dict[str, Any] = exercised(installed)
     return found
 
 
@@ -114,6 +119,12 @@ def test_stop_ends_one_lease_only(results: dict[str, Any]) -> None:
 def test_it_refuses_what_it_does_not_know(results: dict[str, Any]) -> None:
     """The option is named."""
     assert results["refused"] == ["", "", "rate", "rate", "rate", "speed"]
+
+
+@pytest.mark.slow
+def test_it_serves_on_the_device(installed: Path) -> None:
+    """A request through mailboxes, kernels, the runtime and the engine."""
+    assert exercised(installed, "--live") == "dlrow ,olleH"
 
 
 def test_the_page_tells_every_field() -> None:
