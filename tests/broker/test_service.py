@@ -181,6 +181,15 @@ def test_stop_while_starting(memory: MemoryWorld, tmp_path: Path) -> None:
     assert memory.reactor.getDelayedCalls() == []
 
 
+def test_start_after_the_end(serving: Bench) -> None:
+    """A broker that was stopped stays so."""
+    serving.service.stop()
+    serving.world.settle()
+
+    assert isinstance(serving.outcome(serving.service.start()), ServiceClosed)
+    assert serving.mailboxes.published == []
+
+
 def test_as_a_service(bench: Bench) -> None:
     """A parent service stops it; it is found by its name."""
     parent = MultiService()

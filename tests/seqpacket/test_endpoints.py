@@ -155,6 +155,21 @@ def test_cancelled_attempt(stage: Stage) -> None:
     listener.close()
 
 
+def test_cancelled_attempt_leaves_no_timer(memory: MemoryWorld) -> None:
+    """Nothing is tried again for somebody who has given up."""
+    stage = Stage(memory)
+    listener = memory.system.makeSocket()
+    memory.system.bind(listener, stage.path, 0o600)
+    listener.listen(0)
+    result_of(memory, stage.start_client())
+
+    attempt = stage.start_client()
+    attempt.addErrback(lambda _: None)
+    attempt.cancel()
+
+    assert memory.reactor.getDelayedCalls() == []
+
+
 @pytest.mark.parametrize(
     ("factory", "reason"), [(Refusing, error.NoProtocol), (Failing, RuntimeError)]
 )

@@ -80,6 +80,26 @@ def test_failed_or_short_send_closes(
     assert b"whole" not in stage.servers.made[0].got
 
 
+def test_failed_send_while_paused(
+    memory: MemoryWorld, stage: Stage, client: Recorder
+) -> None:
+    """A paused protocol is told once it reads on, after what its peer had sent."""
+    client.socket.pauseProducing()
+    stage.servers.made[0].sendPacket(b"before")
+    memory.system.faults.sends.append(errno.EIO)
+
+    client.sendPacket(b"never sent")
+    memory.settle()
+    lost_while_paused = client.lost
+    client.socket.resumeProducing()
+    memory.settle()
+
+    assert lost_while_paused is None
+    assert client.got == [b"before"]
+    assert client.lost is not None
+    assert type(client.lost.value) is error.ConnectionLost
+
+
 def test_failed_send_while_closing(
     memory: MemoryWorld, stage: Stage, client: Recorder
 ) -> None:

@@ -76,15 +76,15 @@ class BrokerService(Service):
             GrantsFileError: the file breaks a rule.
             GrantsRefused: the device did, or did not reply in time.
             SocketUnavailable: the path cannot be listened at.
-            ServiceClosed: `stop` was called meanwhile.
+            ServiceClosed: `stop` was called before or meanwhile.
         """
         return Deferred.fromCoroutine(self._start())
 
     async def _start(self) -> None:
-        packet = read_grants(self._grants_path)
-        reply = await self._operator.exchange(packet)
         if self._is_closed:
             raise ServiceClosed()
+        packet = read_grants(self._grants_path)
+        reply = await self._operator.exchange(packet)
         status = None if reply is None else split_reply(reply)[0].status
         if status != Status.OK:
             raise GrantsRefused(self._grants_path, status)
