@@ -27,7 +27,11 @@ from twisted.web.iweb import IResponse
 
 from tests.gateway.device_script import DeviceScript
 from twisted_aotx.client import DeviceClient
-from twisted_aotx.gateway.resource import Gateway
+from twisted_aotx.gateway.auth import Authenticator
+from twisted_aotx.gateway.checks import Checks
+from twisted_aotx.gateway.dispatch import Dispatcher
+from twisted_aotx.gateway.resource import Gateway, Handler
+from twisted_aotx.gateway.routing import Route, Router
 from twisted_aotx.gateway.settings import (
     GatewaySettings,
     Limits,
@@ -308,3 +312,12 @@ def parsed(packet: bytes) -> Response:
         name, _, value = line.partition(b": ")
         headers.addRawHeader(name, value)
     return Response(int(status), headers, content)
+
+
+def serve_only(gateway: Serving, handler: Handler) -> None:
+    """
+    Have *handler* answer GET and POST /x, and nothing else be there.
+    """
+    router = Router([Route("GET", "/x", handler), Route("POST", "/x", handler)])
+    checks = Checks(gateway.gateway, router, Authenticator(gateway.settings.principals))
+    gateway.site.resource = Dispatcher(checks)

@@ -5,6 +5,7 @@ The table of problems and what an answer makes of one (`http.md` §2, D19).
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from zope.interface import implementer
 
 from tests.asynchronous import asynchronous
-from tests.gateway.serving import TOKEN, Serving, digest
+from tests.gateway.serving import TOKEN, Serving, digest, serve_only
 from twisted_aotx import errors
 from twisted_aotx.errors import Problem
 from twisted_aotx.gateway.problems import (
@@ -25,6 +26,7 @@ from twisted_aotx.gateway.problems import (
     of_exception,
     refusal,
 )
+from twisted_aotx.gateway.resource import Answer, Call
 from twisted_aotx.testing.peer import reply_to
 from twisted_aotx.wire.numbers import Operation
 
@@ -161,14 +163,14 @@ async def test_a_fault_of_ours_is_500_and_tells_its_class_only(
     """
     secret = "do not tell"
 
-    def fail(*_: object) -> float:
+    async def fail(_call: Call) -> Answer:
         raise ZeroDivisionError(secret)
 
-    gateway.gateway.readiness.is_ready = fail  # type: ignore[assignment, method-assign]
+    serve_only(gateway, fail)
     logged = Logged()
     globalLogPublisher.addObserver(logged)
     try:
-        answer = await gateway.get("/readyz")
+        answer = await gateway.get("/x")
     finally:
         globalLogPublisher.removeObserver(logged)
 
@@ -186,9 +188,7 @@ async def test_the_statuses_of_the_device_pass_through(gateway: Serving) -> None
     D19, http.md "DEV s".
     """
     for status in (400, 403, 404, 409, 410, 413, 429, 503):
-        gateway.device.before = lambda request, status=status: reply_to(  # type: ignore[misc]
-            request, status, epoch=7
-        )
+        gateway.device.before = partial(reply_to, status=status)
         answer = await gateway.get("/v1/models")
         assert answer.problem == (status, "device_refused", None)
         retry = "1" if status in (429, 503) else None

@@ -11,13 +11,9 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from tests.asynchronous import asynchronous
-from tests.gateway.serving import TOKEN, Raw, Serving, parsed, sleep
-from twisted_aotx.gateway.auth import Authenticator
-from twisted_aotx.gateway.checks import Checks
-from twisted_aotx.gateway.dispatch import Dispatcher
+from tests.gateway.serving import TOKEN, Raw, Serving, parsed, serve_only, sleep
 from twisted_aotx.gateway.problems import ProblemCode, invalid_field, refusal
-from twisted_aotx.gateway.resource import Answer, Call, Handler
-from twisted_aotx.gateway.routing import Route, Router
+from twisted_aotx.gateway.resource import Answer, Call
 from twisted_aotx.gateway.stream import Stream
 
 GET = f"GET /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -25,15 +21,6 @@ POST = (
     f"POST /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
     'Content-Type: application/json\r\nContent-Length: 8\r\n\r\n{"a": 1}'
 ).encode()
-
-
-def serve_only(gateway: Serving, handler: Handler) -> None:
-    """
-    Have *handler* answer GET and POST /x, and nothing else be there.
-    """
-    router = Router([Route("GET", "/x", handler), Route("POST", "/x", handler)])
-    checks = Checks(gateway.gateway, router, Authenticator(gateway.settings.principals))
-    gateway.site.resource = Dispatcher(checks)
 
 
 class Held:
