@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 
 from twisted_aotx.device import (
@@ -143,3 +144,9 @@ WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (set_word, (0, 0)),
     (close_region, ()),
 )
+
+
+def compile_entries(region: Any) -> None:
+    """Compile all of them for numba type *region* of region H."""
+    for entry, arguments in WARM_UP:
+        entry.compile((region, *map(numba.typeof, arguments)))

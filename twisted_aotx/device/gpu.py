@@ -31,6 +31,7 @@ from twisted_aotx.device.backend import (
     load_acquire,
     store_release,
 )
+from twisted_aotx.device.numbers import WORD_RESTORING
 from twisted_aotx.device.reference import ref_load_corpus
 from twisted_aotx.device.tick import tick_stages
 from twisted_aotx.errors import ConfigError
@@ -165,9 +166,12 @@ class CUDALaunch:
     Kernels on the card; see `launch.Launch`.
     """
 
+    #: Lanes of a tick; tests in the simulator take fewer.
+    lanes = LANES
+
     def __init__(self, host_dtype: Any, device_dtype: Any) -> None:
         self._handle_h, self.host = _mapped(host_dtype)
-        self.device = cuda.to_device(np.zeros(1, device_dtype))
+        self.device = cuda.to_device(_records(device_dtype))
         self._kernels = {
             entry: cuda.jit(function)
             for entry, function in (
@@ -193,9 +197,9 @@ class CUDALaunch:
         kernel[1, 1](self._handle_h, self.device, *_writable(arguments))
         cuda.synchronize()
 
-    def tick(self, now_ns: int, lanes: int = LANES) -> None:
+    def tick(self, now_ns: int) -> None:
         """See `Launch.tick`."""
-        self._tick[1, lanes](self._handle_h, self.device, now_ns)
+        self._tick[1, self.lanes](self._handle_h, self.device, now_ns)
         cuda.synchronize()
 
     def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
@@ -218,20 +222,31 @@ class CUDALaunch:
 
     def compile(self) -> None:
         """
-        The tick is compiled by its first launch, at a time before every later one.
+        The tick is compiled by its first launch: one that the restoring gate ends.
         """
-        self._tick[1, LANES](self._handle_h, self.device, 0)
-        cuda.synchronize()
+        words = self.host["word"][0]
+        before = int(words[WORD_RESTORING])
+        words[WORD_RESTORING] = 1
+        self.tick(0)
+        words[WORD_RESTORING] = before
+        if not _SIMULATED:
+            entries.compile_entries(numba.typeof(self.host))
 
     def snapshot(self) -> Any:
         """See `Launch.snapshot`."""
         return self.device.copy_to_host()
 
 
+def _records(dtype: Any) -> Any:
+    """One zeroed record; in the simulator its fields are attributes, as in kernels."""
+    records = np.zeros(1, dtype)
+    return records.view(np.recarray) if _SIMULATED else records
+
+
 def _mapped(dtype: Any) -> tuple[Any, Any]:
     """Memory that both sides see: (what kernels take, the host's view), zeroed."""
     if _SIMULATED:
-        handle = cuda.to_device(np.zeros(1, dtype).view(np.recarray))
+        handle = cuda.to_device(_records(dtype))
         return handle, handle._ary
     handle = cuda.mapped_array(1, dtype=dtype)
     view = np.asarray(handle)

@@ -95,8 +95,12 @@ class Device:
     ) -> None:
         self.capacities = capacities
         self.channels = capacities.channels
-        host_dtype = tables.host_dtype(capacities)
-        device_dtype = tables.device_dtype(capacities)
+        try:
+            host_dtype = tables.host_dtype(capacities)
+            device_dtype = tables.device_dtype(capacities)
+        except ValueError:
+            # numpy counts the bytes of a record in 32 bits.
+            raise ConfigError("device", "one region takes 2 GiB or more") from None
         self.service_bytes = host_dtype.itemsize + device_dtype.itemsize
         if self.service_bytes > limits.TABLE_BYTES_MAX:
             raise ConfigError(
@@ -274,6 +278,10 @@ class Device:
 
     # --- tests ------------------------------------------------------------------------
 
+    def snapshot(self) -> Any:
+        """A copy of region D, one record (`tables.device_dtype`)."""
+        return self._launch.snapshot()[0]
+
     def digest(self) -> str:
         """
         SHA-256 of region D, for comparing targets and for *nothing changed* tests.
@@ -282,4 +290,4 @@ class Device:
 
     def invariants(self) -> list[str]:
         """Every broken invariant of every table, as sentences; empty when all hold."""
-        return find_violations(self._launch.snapshot()[0])
+        return find_violations(self.snapshot())

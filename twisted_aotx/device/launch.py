@@ -94,9 +94,7 @@ class CPULaunch:
         word = numba.int64
         scratch = numba.typeof(np.zeros(1, np.int64))
         loop.run_loop.compile((*regions, word, word, word, scratch))
-        for entry, arguments in entries.WARM_UP:
-            types = tuple(numba.typeof(argument) for argument in arguments)
-            entry.compile((regions[0], *types))
+        entries.compile_entries(regions[0])
 
     def snapshot(self) -> Any:
         """See `Launch.snapshot`."""
