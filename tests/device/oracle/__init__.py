@@ -1,0 +1,3 @@
+"""
+The device in plain Python, written from its specification alone.
+"""

@@ -1,0 +1,143 @@
+"""
+The engine exchange and the commit (`device.md` §9, §10, D4, D5, D8).
+"""
+
+from __future__ import annotations
+
+from tests.device.oracle.lease import decide, stop
+from tests.device.oracle.philox import lease_seed
+from tests.device.oracle.state import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    PAGE,
+    PREPARING,
+    RUNNING,
+    Event,
+    Lease,
+    Outcome,
+    State,
+)
+from twisted_aotx.interfaces import OpenOrder
+
+OPENED, REFUSED, EMIT, DONE, FAIL = 1, 2, 3, 4, 5
+
+#: Reports after which the device sends no stop, whatever they meant.
+ENDING = (REFUSED, DONE, FAIL)
+
+#: Bytes of output handled per lease and tick.
+TAKE = 4096
+
+
+def exchange(state: State) -> None:
+    """Handle reports in slot order, then ask engines to open what was leased."""
+    for slot in sorted(state.leases):
+        _collect(state, state.leases[slot])
+    for slot in sorted(state.leases):
+        lease = state.leases[slot]
+        if lease.ordered or lease.outcome is not None or slot in state.unread:
+            continue
+        lease.ordered = True
+        state.unread.add(slot)
+        entry = lease.entry
+        state.orders.append(
+            OpenOrder(
+                slot=slot,
+                generation=lease.generation,
+                role=entry.role,
+                limit=entry.limit,
+                temperature=entry.temperature,
+                top_p=entry.top_p,
+                seed=lease_seed(state.seed_key, entry.sequence),
+                rendered=entry.prompt.data,
+                spans=entry.prompt.spans,
+                payload=entry.payload,
+            )
+        )
+
+
+def commit(state: State) -> None:
+    """Terminal transitions in slot order; each frees its slot for the next tick."""
+    for slot in sorted(state.leases):
+        lease = state.leases[slot]
+        if lease.outcome is not None:
+            state.finish_entry(lease.entry, lease.outcome)
+            del state.leases[slot]
+
+
+def _collect(state: State, lease: Lease) -> None:
+    """One take of one lease, and what the engine reported around it."""
+    reports = state.reports[lease.slot]
+    take: list[Event] = []
+    while reports and lease.outcome is None:
+        event = reports[0]
+        if event.generation != lease.generation:
+            state.dropped_events += 1
+            reports.pop(0)
+            continue
+        taken = sum(len(e.data) for e in take)
+        if event.kind == EMIT and take and taken + len(event.data) > TAKE:
+            break
+        reports.pop(0)
+        if event.kind == EMIT and _is_in_order(lease, take, event):
+            take.append(event)
+            continue
+        if _append(state, lease, take):
+            take = []
+            _handle(state, lease, event)
+    if lease.outcome is None:
+        _append(state, lease, take)
+
+
+def _is_in_order(lease: Lease, take: list[Event], event: Event) -> bool:
+    """Whether an emission may follow what came before it."""
+    tokens = lease.entry.sampled_tokens + sum(e.value for e in take) + event.value
+    return (
+        lease.entry.phase == RUNNING
+        and (event.value > 0 or len(event.data) > 0)
+        and tokens <= lease.entry.limit
+    )
+
+
+def _append(state: State, lease: Lease, take: list[Event]) -> bool:
+    """Add a whole take to the result, or discard it whole [D5]."""
+    entry = lease.entry
+    data = b"".join(event.data for event in take)
+    if len(entry.output) + len(data) > state.capacities.output_bytes:
+        stop(state, lease, Outcome(phase=CANCELLED, status=413, cancel=1))
+        return False
+    entry.output += data
+    entry.sampled_tokens += sum(event.value for event in take)
+    return True
+
+
+def _handle(state: State, lease: Lease, event: Event) -> None:
+    """A report that is not an emission in order."""
+    entry = lease.entry
+    if entry.phase == PREPARING and event.kind == OPENED:
+        tokens = event.value + entry.limit
+        if (
+            event.value == 0
+            or tokens > state.capacities.sequence_tokens
+            or -(-tokens // PAGE) > entry.pages
+        ):
+            stop(state, lease, Outcome(phase=FAILED, status=400))
+        else:
+            entry.prompt_tokens = event.value
+            entry.phase = RUNNING
+            entry.changed_ns = state.now
+    elif entry.phase == PREPARING and event.kind == REFUSED:
+        decide(lease, Outcome(phase=FAILED, status=_failure(event.value)))
+    elif entry.phase == RUNNING and event.kind == DONE and event.value in (1, 2):
+        decide(lease, Outcome(phase=COMPLETED, status=0, finish=event.value))
+    elif entry.phase == RUNNING and event.kind == FAIL:
+        decide(lease, Outcome(phase=FAILED, status=_failure(event.value)))
+    elif event.kind in ENDING:
+        # A fault, but the engine has ended the lease itself: no stop after these.
+        decide(lease, Outcome(phase=FAILED, status=503))
+    else:
+        stop(state, lease, Outcome(phase=FAILED, status=503))
+
+
+def _failure(status: int) -> int:
+    return status if 400 <= status <= 599 else 503

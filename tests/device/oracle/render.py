@@ -1,0 +1,139 @@
+"""
+Rendering a SUBMIT payload and its span map (`device.md` §5, `wire.md` §8).
+
+One pass over the payload; the first rule that is broken names the status.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tests.device.oracle.frames import u32
+from tests.device.oracle.state import CALLER, TEMPLATE, Prompt
+from twisted_aotx.interfaces import MessageFormat
+
+#: Caller text that would look like a media link is refused at once.
+LINKS = (b"[image:", b"[audio:")
+#: Caller text that spells an engine's media markers fails once leased.
+FORBIDDEN = (
+    b"<|vision_",
+    b"<|image_pad|>",
+    b"<|video_pad|>",
+    b"<|audio_",
+    b"<|AUDIO|>",
+)
+
+
+class Refusal(Exception):
+    """The payload breaks a rule; `status` is what the SUBMIT is answered."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@attrs.define
+class _Text:
+    """The prompt so far, with the class of every byte."""
+
+    limit: int
+    data: bytearray = attrs.field(factory=bytearray)
+    classes: bytearray = attrs.field(factory=bytearray)
+    forbidden: bool = False
+
+    def add(self, piece: bytes, span_class: int) -> None:
+        if len(self.data) + len(piece) > self.limit:
+            raise Refusal(413)
+        start = len(self.data)
+        self.data += piece
+        self.classes += bytes([span_class]) * len(piece)
+        if any(self._spelled(marker, start) for marker in LINKS):
+            raise Refusal(400)
+        if any(self._spelled(marker, start) for marker in FORBIDDEN):
+            self.forbidden = True
+
+    def _spelled(self, marker: bytes, start: int) -> bool:
+        """Whether a window that the last piece ended, and that touches text, is it."""
+        at = self.data.find(marker, max(0, start - len(marker) + 1))
+        while at >= 0:
+            if CALLER in self.classes[at : at + len(marker)]:
+                return True
+            at = self.data.find(marker, at + 1)
+        return False
+
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        spans: list[tuple[int, int]] = []
+        for end, span_class in enumerate(self.classes, start=1):
+            if spans and spans[-1][1] == span_class:
+                spans.pop()
+            spans.append((end, span_class))
+        return tuple(spans)
+
+
+@attrs.define
+class _Payload:
+    """A cursor over the messages."""
+
+    data: bytes
+    at: int = 0
+
+    def u32(self) -> int:
+        if len(self.data) - self.at < 4:
+            raise Refusal(400)
+        self.at += 4
+        return u32(self.data, self.at - 4)
+
+    def take(self, count: int) -> bytes:
+        if len(self.data) - self.at < count:
+            raise Refusal(400)
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+
+def render(payload: bytes, form: MessageFormat, prompt_bytes: int) -> Prompt:
+    """
+    Render *payload* (without its selector) in the message format *form*.
+
+    Raises:
+        Refusal: 400, or 413 when more than *prompt_bytes* would be rendered.
+    """
+    source = _Payload(payload)
+    count = source.u32()
+    if not 1 <= count <= 64:
+        raise Refusal(400)
+    heads = (
+        form.system_head[form.prefix_bytes :],
+        form.user_head,
+        form.assistant_head,
+    )
+    tails = (form.system_tail, form.user_tail, form.assistant_tail)
+    text = _Text(prompt_bytes)
+    text.add(form.system_head[: form.prefix_bytes], TEMPLATE)
+    for _ in range(count):
+        if len(source.data) - source.at < 8:
+            raise Refusal(400)
+        role, parts = source.u32(), source.u32()
+        if role > 2 or not 1 <= parts <= 32:
+            raise Refusal(400)
+        text.add(heads[role], TEMPLATE)
+        for _ in range(parts):
+            _part(source, text)
+        text.add(tails[role], TEMPLATE)
+    if source.at != len(source.data):
+        raise Refusal(400)
+    for span in (form.generation_head, form.think_open, form.think_close):
+        text.add(span, TEMPLATE)
+    return Prompt(data=bytes(text.data), spans=text.spans(), forbidden=text.forbidden)
+
+
+def _part(source: _Payload, text: _Text) -> None:
+    kind = source.u32()
+    piece = source.take(source.u32())
+    if kind != 0:
+        # Digest parts: every rule ends in 400 while media is off.
+        raise Refusal(400)
+    try:
+        piece.decode("utf-8", "strict")
+    except UnicodeDecodeError:
+        raise Refusal(400) from None
+    text.add(piece, CALLER)

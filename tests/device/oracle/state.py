@@ -1,0 +1,200 @@
+"""
+What the oracle remembers: the device as plain records, lists and dictionaries.
+
+Nothing here is laid out for speed; it is written from `device.md` and `wire.md` alone
+and shares no code with the kernels.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from twisted_aotx.interfaces import MessageFormat, OpenOrder, StopOrder
+from twisted_aotx.limits import Capacities
+
+#: Request phases (`wire.md` §3).
+QUEUED, PREPARING, RUNNING, COMPLETED, FAILED, CANCELLED = 1, 2, 3, 4, 5, 6
+ACTIVE = (QUEUED, PREPARING, RUNNING)
+
+#: Span classes (`device.md` §5).
+TEMPLATE, CALLER, LINK = 0, 1, 2
+
+#: Tokens in one page [D8].
+PAGE = 16
+
+
+@attrs.define(kw_only=True)
+class Grant:
+    """One row of the grant table (`wire.md` §6), as it was sent."""
+
+    principal: bytes
+    actions: int
+    roles: int
+    pages: int
+    tokens: int
+    requests: int
+    media_objects: int
+    media_bytes: int
+
+
+@attrs.define(kw_only=True)
+class Model:
+    """What one engine declared, and whether it serves now (`device.md` §10)."""
+
+    role: int
+    sha256: bytes
+    modalities: int
+    capacity: int
+    message_format: MessageFormat
+    active: bool = True
+    #: What the host said last; the next work step takes it over.
+    reported_active: bool = True
+    #: Lost since the last work step: its leases end there, even if it is back.
+    lost: bool = False
+
+
+@attrs.define(kw_only=True)
+class Prompt:
+    """What rendering gives (`device.md` §5)."""
+
+    data: bytes
+    #: (end offset, class) per span.
+    spans: tuple[tuple[int, int], ...]
+    #: Caller text spells an engine's own media markers: the lease fails with 400.
+    forbidden: bool
+
+
+@attrs.define(kw_only=True)
+class Entry:
+    """One request with its result (`device.md` §4 Recorded, §9)."""
+
+    principal: bytes
+    id: bytes
+    revision: int
+    role: int
+    model_sha256: bytes
+    pages: int
+    limit: int
+    temperature: float
+    top_p: float
+    payload: bytes
+    prompt: Prompt
+    opened_ns: int
+    changed_ns: int
+    sequence: int
+    phase: int = QUEUED
+    status: int = 0
+    cancel: int = 0
+    finish: int = 0
+    prompt_tokens: int = 0
+    sampled_tokens: int = 0
+    output: bytearray = attrs.field(factory=bytearray)
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        return self.principal, self.id
+
+
+@attrs.define(kw_only=True)
+class Outcome:
+    """How a lease ends in the commit of this tick."""
+
+    phase: int
+    status: int
+    cancel: int = 0
+    finish: int = 0
+
+
+@attrs.define(kw_only=True)
+class Lease:
+    """A request that has a slot (`device.md` §9)."""
+
+    entry: Entry
+    slot: int
+    generation: int
+    #: The engine was asked to open it.
+    ordered: bool = False
+    outcome: Outcome | None = None
+
+
+@attrs.define(kw_only=True)
+class Event:
+    """One report of an engine, on its way to the device."""
+
+    generation: int
+    kind: int
+    value: int
+    data: bytes
+
+
+@attrs.define(kw_only=True)
+class Mailbox:
+    """One channel (`wire.md` §12)."""
+
+    state: int = 0
+    length: int = 0
+    packet: bytes = b""
+
+
+@attrs.define(kw_only=True)
+class State:
+    """Everything that a tick reads and writes."""
+
+    capacities: Capacities
+    epoch: int
+    seed_key: int
+    models: dict[int, Model]
+    mailboxes: list[Mailbox]
+    now: int = 0
+    ticks: int = 0
+    held: bool = False
+    restoring: bool = False
+    revision: int = 0
+    grants: dict[bytes, Grant] = attrs.field(factory=dict)
+    #: Every request by (principal, id).
+    entries: dict[tuple[bytes, bytes], Entry] = attrs.field(factory=dict)
+    #: Terminal entries, the one that changed longest ago first.
+    retained: list[Entry] = attrs.field(factory=list)
+    admitted: int = 0
+    leases: dict[int, Lease] = attrs.field(factory=dict)
+    generations: list[int] = attrs.field(factory=list)
+    #: Reports by slot.
+    reports: dict[int, list[Event]] = attrs.field(factory=dict)
+    dropped_events: int = 0
+    #: Orders that the host has not taken; slots whose open order is among them.
+    orders: list[OpenOrder | StopOrder] = attrs.field(factory=list)
+    unread: set[int] = attrs.field(factory=set)
+    last_channel: int = 0
+    replied: list[int] = attrs.field(factory=list)
+
+    @property
+    def pages_max(self) -> int:
+        """P of `wire.md` §6."""
+        return -(-self.capacities.sequence_tokens // PAGE)
+
+    def grant_of(self, principal: bytes) -> Grant:
+        return self.grants[principal]
+
+    def active_requests(self, principal: bytes) -> int:
+        """Counted by principal id, all revisions (`device.md` §2)."""
+        return sum(
+            entry.principal == principal and entry.phase in ACTIVE
+            for entry in self.entries.values()
+        )
+
+    def queued(self) -> list[Entry]:
+        """In the order of admission."""
+        return sorted(
+            (e for e in self.entries.values() if e.phase == QUEUED),
+            key=lambda entry: entry.sequence,
+        )
+
+    def finish_entry(self, entry: Entry, outcome: Outcome) -> None:
+        """The terminal transition (`device.md` §9)."""
+        assert entry.phase in ACTIVE
+        entry.phase = outcome.phase
+        entry.status = outcome.status
+        entry.cancel = outcome.cancel
+        entry.finish = outcome.finish
+        entry.changed_ns = self.now
+        self.retained.append(entry)

@@ -1,0 +1,148 @@
+"""
+A device and the oracle side by side: one face, and everything compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from tests.device.driver import SteppedDevice
+from twisted_aotx.interfaces import OpenOrder, StopOrder
+
+#: Where METRICS says how many bytes the tables take, which the oracle cannot know.
+_ALLOCATION = slice(128 + 72, 128 + 80)
+_METRICS = 8
+
+
+class Divergence(AssertionError):
+    """
+    The device and the oracle did not do the same.
+    """
+
+
+def _same(what: str, device: object, oracle: object) -> None:
+    if device != oracle:
+        raise Divergence(f"{what}: device {device!r}, oracle {oracle!r}")
+
+
+def _same_packet(what: str, device: bytes, oracle: bytes) -> None:
+    _same(f"length of {what}", len(device), len(oracle))
+    differ = [at for at in range(len(device)) if device[at] != oracle[at]]
+    if differ:
+        at = differ[0] & ~3
+        _same(
+            f"{what}, byte {at}", device[at : at + 16].hex(), oracle[at : at + 16].hex()
+        )
+
+
+def byte_classes(order: OpenOrder) -> bytes:
+    """The class of every rendered byte; how adjacent spans are cut is free."""
+    classes = bytearray()
+    for end, span_class in order.spans:
+        assert end >= len(classes), "spans run backwards"
+        classes += bytes([span_class]) * (end - len(classes))
+    assert len(classes) == len(order.rendered), "spans do not cover the prompt"
+    return bytes(classes)
+
+
+def _comparable(order: OpenOrder | StopOrder) -> object:
+    if isinstance(order, StopOrder):
+        return order
+    return attrs.evolve(order, spans=()), order.rendered, byte_classes(order)
+
+
+class Pair:
+    """
+    Gives both the same inputs and answers as the device does.
+    """
+
+    def __init__(self, device: SteppedDevice, oracle: SteppedDevice) -> None:
+        self.device = device
+        self.oracle = oracle
+        self._metrics: set[int] = set()
+
+    @property
+    def channels(self) -> int:
+        return self.device.channels
+
+    def is_free(self, channel: int) -> bool:
+        free = self.device.is_free(channel)
+        _same(f"channel {channel} free", free, self.oracle.is_free(channel))
+        return free
+
+    def publish(
+        self, channel: int, packet: bytes, *, length: int | None = None
+    ) -> None:
+        self._metrics.discard(channel)
+        if packet[8:12] == _METRICS.to_bytes(4, "little"):
+            self._metrics.add(channel)
+        self.device.publish(channel, packet, length=length)
+        self.oracle.publish(channel, packet, length=length)
+
+    def collect(self) -> Sequence[int]:
+        replied = self.device.collect()
+        _same("replies", list(replied), list(self.oracle.collect()))
+        return replied
+
+    def reply(self, channel: int) -> bytes:
+        packet = self.device.reply(channel)
+        expected = self.oracle.reply(channel)
+        _same_packet(
+            f"reply in channel {channel}",
+            self._masked(channel, packet),
+            self._masked(channel, expected),
+        )
+        return packet
+
+    def _masked(self, channel: int, packet: bytes) -> bytes:
+        if channel not in self._metrics or len(packet) < _ALLOCATION.stop:
+            return packet
+        return packet[: _ALLOCATION.start] + bytes(8) + packet[_ALLOCATION.stop :]
+
+    def release(self, channel: int) -> None:
+        self.device.release(channel)
+        self.oracle.release(channel)
+
+    def tick(self, now_ns: int) -> None:
+        self.device.tick(now_ns)
+        self.oracle.tick(now_ns)
+
+    def orders(self) -> Sequence[OpenOrder | StopOrder]:
+        orders = self.device.orders()
+        expected = self.oracle.orders()
+        for slot in {order.slot for order in (*orders, *expected)}:
+            # Between slots the order is free.
+            _same(
+                f"orders of slot {slot}",
+                [_comparable(order) for order in orders if order.slot == slot],
+                [_comparable(order) for order in expected if order.slot == slot],
+            )
+        return orders
+
+    def report(
+        self, slot: int, generation: int, kind: int, value: int, data: bytes = b""
+    ) -> bool:
+        taken = self.device.report(slot, generation, kind, value, data)
+        expected = self.oracle.report(slot, generation, kind, value, data)
+        _same("room for a report", taken, expected)
+        return taken
+
+    def set_engine(self, role: int, active: bool) -> None:
+        self.device.set_engine(role, active)
+        self.oracle.set_engine(role, active)
+
+    def set_hold(self, held: bool) -> None:
+        self.device.set_hold(held)
+        self.oracle.set_hold(held)
+
+    def set_restoring(self, restoring: bool) -> None:
+        self.device.set_restoring(restoring)
+        self.oracle.set_restoring(restoring)
+
+    def invariants(self) -> Sequence[str]:
+        return [*self.device.invariants(), *self.oracle.invariants()]
+
+    def digest(self) -> bytes | str:
+        return self.device.digest()
