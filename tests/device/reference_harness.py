@@ -31,17 +31,37 @@ _SIMULATOR = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
 @njit(nogil=True)
-def _load(A, role, corpus, n, rate, fixed, n_fixed, result):  # type: ignore[no-untyped-def]
+def _load(
+    A: Any,
+    role: Any,
+    corpus: Any,
+    n: Any,
+    rate: Any,
+    fixed: Any,
+    n_fixed: Any,
+    result: Any,
+) -> None:
     result[0] = reference.ref_load_corpus(A[0], role, corpus, n, rate, fixed, n_fixed)
 
 
 @njit(nogil=True)
-def _open(A, s, role, limit, t, p, seed, prompt, n, result):  # type: ignore[no-untyped-def]
+def _open(
+    A: Any,
+    s: Any,
+    role: Any,
+    limit: Any,
+    t: Any,
+    p: Any,
+    seed: Any,
+    prompt: Any,
+    n: Any,
+    result: Any,
+) -> None:
     result[0] = reference.ref_open(A[0], s, role, 1, limit, t, p, seed, prompt, n)
 
 
 @njit(nogil=True)
-def _step(A, s, now_ns, out, room, result):  # type: ignore[no-untyped-def]
+def _step(A: Any, s: Any, now_ns: Any, out: Any, room: Any, result: Any) -> None:
     written, made, finish = reference.ref_step(A[0], s, now_ns, out, room)
     result[0] = written
     result[1] = made

@@ -27,6 +27,7 @@ from tests.device.reference_oracle import Model, generate
 from tests.runtime.doubles import ListedEngine, ThreadedReactor
 from twisted_aotx.device.host import Device
 from twisted_aotx.engines.formats import CHATML
+from twisted_aotx.engines.reference import read_corpus
 from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.interfaces import EngineFacts, IEngine, Lease
 from twisted_aotx.runtime import RuntimeService
@@ -159,7 +160,7 @@ def test_kernel_and_host_engines_side_by_side(live: Live, listed: ListedEngine) 
     reply, data = live.whole(1)
     from_host, said = live.whole(2)
 
-    oracle = Model(make_engine("reference", 2, {}, 2, 8192).model.corpus)  # type: ignore[attr-defined]
+    oracle = Model(read_corpus())
     expected, tokens, finish = generate(oracle, RENDERED, 0.0, 1.0, 0, 200)
     assert (data, reply.sampled_tokens, reply.finish) == (expected, tokens, finish)
     assert reply.prompt_tokens == len(RENDERED)
