@@ -173,14 +173,14 @@ class CUDALaunch:
         self._handle_h, self.host = _mapped(host_dtype)
         self.device = cuda.to_device(_records(device_dtype))
         self._kernels = {
-            entry: cuda.jit(function)
+            entry: cuda.jit(function, launch_bounds=(1, 1))
             for entry, function in (
                 (entries.configure, configure_kernel),
                 (entries.configure_role, configure_role_kernel),
                 (entries.load_reference, load_reference_kernel),
             )
         }
-        self._tick = cuda.jit(tick_kernel)
+        self._tick = cuda.jit(tick_kernel, launch_bounds=(LANES, 1))
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
         """See `Launch.on_host`."""
@@ -310,8 +310,15 @@ def offline(compute_capability: tuple[int, int]) -> Iterator[None]:
             module.get_current_device = function
 
 
-def compile_ptx(function: Any, signature: Any, compute_capability: Any) -> str:
-    """PTX of a kernel for *compute_capability*, say (9, 0); no driver needed."""
+def compile_ptx(
+    function: Any, signature: Any, threads: int, compute_capability: Any
+) -> str:
+    """
+    PTX of a kernel for *compute_capability*, say (9, 0); no driver needed.
+
+    As when it is launched: with blocks of *threads*, one of them on a multiprocessor,
+    so that a thread may use as many registers as there are.
+    """
     with offline(compute_capability):
         ptx, _ = cuda.compile(
             function,
@@ -320,5 +327,6 @@ def compile_ptx(function: Any, signature: Any, compute_capability: Any) -> str:
             device=False,
             abi="numba",
             output="ptx",
+            launch_bounds=(threads, 1),
         )
     return str(ptx)

@@ -20,51 +20,22 @@ from twisted_aotx import limits
 from twisted_aotx.device import (
     entries,
     launch,
-    roles,
     tables,
 )
+from twisted_aotx.device.attach import attach_engines
 from twisted_aotx.device.invariants import find_violations
 from twisted_aotx.device.numbers import (
-    KIND_HOST,
-    KIND_KERNEL,
     WORD_HELD,
     WORD_RESTORING,
 )
 from twisted_aotx.device.orders import OrderReader
 from twisted_aotx.errors import ChannelBusy, ConfigError
 from twisted_aotx.interfaces import (
-    EngineFacts,
     IDevice,
     IEngine,
-    IKernelEngine,
-    MessageFormat,
     OpenOrder,
-    ReferenceModel,
     StopOrder,
 )
-
-
-def _spans(message_format: MessageFormat) -> tuple[Any, Any]:
-    """The nine spans as (9, 512) u8 and their sizes as (9,) i64."""
-    parts = (
-        message_format.system_head,
-        message_format.system_tail,
-        message_format.user_head,
-        message_format.user_tail,
-        message_format.assistant_head,
-        message_format.assistant_tail,
-        message_format.generation_head,
-        message_format.think_open,
-        message_format.think_close,
-    )
-    spans = np.zeros((roles.SPAN_COUNT, limits.SPAN_BYTES_MAX), np.uint8)
-    for n, part in enumerate(parts):
-        if len(part) > limits.SPAN_BYTES_MAX:
-            raise ConfigError("message_format", f"span {n} is over 512 bytes")
-        spans[n, : len(part)] = np.frombuffer(part, np.uint8)
-    if not 0 <= message_format.prefix_bytes <= len(parts[0]):
-        raise ConfigError("message_format", "the prefix is longer than its span")
-    return spans, np.array([len(part) for part in parts], np.int64)
 
 
 @implementer(IDevice)
@@ -115,8 +86,7 @@ class Device:
         self._packet = np.zeros(limits.PACKET_BYTES_MAX, np.uint8)
         self._orders = OrderReader()
         self._configure(epoch, hash_key, seed_key)
-        for engine in engines:
-            self._attach(engine)
+        attach_engines(self._launch, capacities, engines)
 
     def _configure(self, epoch: int, hash_key: int, seed_key: int) -> None:
         c = self.capacities
@@ -134,41 +104,6 @@ class Device:
         )
         secrets = np.array([epoch, hash_key, seed_key], np.uint64)
         self._launch.once(entries.configure, np.array(numbers, np.int64), secrets)
-
-    def _attach(self, engine: IEngine) -> None:
-        facts: EngineFacts = engine.facts
-        if not roles.ROLE_FIRST <= facts.role <= roles.ROLE_LAST:
-            raise ConfigError("models", f"role {facts.role} is not served")
-        if facts.sequence_tokens < self.capacities.sequence_tokens:
-            raise ConfigError(
-                "device.sequence_tokens",
-                f"the engine of role {facts.role} holds {facts.sequence_tokens} tokens",
-            )
-        kind = KIND_KERNEL if IKernelEngine.providedBy(engine) else KIND_HOST
-        spans, span_bytes = _spans(facts.message_format)
-        numbers = np.array(
-            [
-                kind,
-                facts.modalities,
-                facts.capacity,
-                facts.message_format.prefix_bytes,
-            ],
-            np.int64,
-        )
-        digest = np.frombuffer(facts.model_sha256, np.uint8)
-        self._launch.on_device(
-            entries.configure_role, facts.role, numbers, digest, spans, span_bytes
-        )
-        if kind == KIND_KERNEL:
-            self._load_reference(facts.role, IKernelEngine(engine).model)
-
-    def _load_reference(self, role: int, model: ReferenceModel) -> None:
-        corpus = np.frombuffer(model.corpus, np.uint8)
-        fixed = np.frombuffer(model.fixed_output or b"\0", np.uint8)
-        size = -1 if model.fixed_output is None else len(model.fixed_output)
-        self._launch.on_device(
-            entries.load_reference, role, corpus, len(corpus), model.rate, fixed, size
-        )
 
     # --- mailboxes: the reactor's thread ----------------------------------------------
 
