@@ -60,6 +60,17 @@ def device_functions() -> set[Kernel]:
     return {kernel for module in module_names() for kernel in functions(module)}
 
 
+def call_sites(kernels: Iterable[Kernel], name: str) -> int:
+    """How often *kernels* call `name(...)`, as written."""
+    return sum(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == name
+        for kernel in kernels
+        for node in ast.walk(kernel.node)
+    )
+
+
 def _called(kernel: Kernel) -> Iterator[tuple[str, str]]:
     """(module, name) of everything that *kernel* mentions from this package."""
     names = vars(load(kernel.module))

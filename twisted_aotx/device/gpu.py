@@ -173,14 +173,14 @@ class CUDALaunch:
         self._handle_h, self.host = _mapped(host_dtype)
         self.device = cuda.to_device(_records(device_dtype))
         self._kernels = {
-            entry: cuda.jit(function, launch_bounds=(1, 1))
+            entry: _jit(function, 1)
             for entry, function in (
                 (entries.configure, configure_kernel),
                 (entries.configure_role, configure_role_kernel),
                 (entries.load_reference, load_reference_kernel),
             )
         }
-        self._tick = cuda.jit(tick_kernel, launch_bounds=(LANES, 1))
+        self._tick = _jit(tick_kernel, LANES)
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
         """See `Launch.on_host`."""
@@ -235,6 +235,13 @@ class CUDALaunch:
     def snapshot(self) -> Any:
         """See `Launch.snapshot`."""
         return self.device.copy_to_host()
+
+
+def _jit(function: Any, threads: int) -> Any:
+    """*function* as a kernel for blocks of *threads*; the simulator takes any."""
+    if _SIMULATED:
+        return cuda.jit(function)
+    return cuda.jit(function, launch_bounds=(threads, 1))
 
 
 def _records(dtype: Any) -> Any:
