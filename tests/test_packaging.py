@@ -159,8 +159,8 @@ def install(folder: Path, *words: str) -> Installed:
     """
     Make an environment in *folder* and install a copy of the checkout into it.
 
-    The dependencies are those of the environment that runs the tests, so that no
-    package index is needed: their folder is named in a `.pth` file.
+    The dependencies, pip and setuptools are those of the environment that runs the
+    tests, so that no package index is needed: their folder is named in a `.pth` file.
     """
     source = folder / "source"
     source.mkdir()
@@ -172,7 +172,9 @@ def install(folder: Path, *words: str) -> Installed:
             source / name,
             ignore=shutil.ignore_patterns("__pycache__", "dropin.cache"),
         )
-    subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True
+    )
     python = folder / "env" / "bin" / "python"
     site = Path(run(python, "-c", _SITE, cwd=folder).strip())
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
