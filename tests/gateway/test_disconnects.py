@@ -12,9 +12,10 @@ import attrs
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
 from tests.gateway.conftest import Serve
-from tests.gateway.device_script import EPOCH
+from tests.gateway.device_script import EPOCH, INFORMATION, DeviceScript
 from tests.gateway.feeds import CHAT, REQUESTS, body, eventually, feed, packet
 from tests.gateway.serving import Raw, Serving, sleep
 from twisted_aotx.gateway.settings import Limits
@@ -309,6 +310,55 @@ async def test_a_client_that_reads_nothing(serve: Serve, native: bool) -> None:
 
 def _wide(gateway: Serving) -> Any:
     return attrs.evolve(gateway.device.information, output_bytes=10_000_000)
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest_twisted.ensureDeferred
+async def test_a_client_that_left_has_no_timers(serve: Serve, native: bool) -> None:
+    """
+    Neither keep-alive nor deadline nor pause outlives the stream.
+    """
+    gateway = await serve(ping_seconds=15)
+    path = f"{REQUESTS}/{(await gateway.post(REQUESTS, body())).json['id']}/events"
+    clock = Clock()
+    gateway.gateway.reactor = clock
+    asked = {} if native else {"json": body(stream=True)}
+    read = await feed(gateway, path if native else CHAT, **asked)
+    await read.until(1)
+    await eventually(lambda: len(clock.getDelayedCalls()) == 3)
+
+    read.leave()
+    await eventually(lambda: gateway.gateway.budgets.work.held == 0)
+    clock.advance(0)
+
+    assert clock.getDelayedCalls() == []
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_client_that_takes_nothing_is_not_kept_alive(serve: Serve) -> None:
+    """
+    What waits for it stays bounded: keep-alive lines are not added to it.
+    """
+    output = b"q" * 2_000_000
+    device = DeviceScript(attrs.evolve(INFORMATION, output_bytes=len(output)))
+    device.on_submit = lambda request: request.complete(output)
+    gateway = await serve(device, ping_seconds=15)
+    handle = (await gateway.post(REQUESTS, body())).json["id"]
+    clock = Clock()
+    gateway.gateway.reactor = clock
+    raw = await gateway.connect()
+    cast(Any, raw.transport).pauseProducing()
+    raw.send(packet(f"{REQUESTS}/{handle}/events", method="GET"))
+    await eventually(lambda: gateway.device.count(Operation.READ) > 0)
+    await sleep(0.2)
+
+    for _ in range(10):
+        clock.advance(15)
+    cast(Any, raw.transport).resumeProducing()
+    await raw.until(b'"completed"')
+
+    assert raw.received.count(b"cXFxcXFxcXFx") > 0
+    assert b": ping" not in raw.received
 
 
 @pytest_twisted.ensureDeferred
