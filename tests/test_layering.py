@@ -159,7 +159,7 @@ WRITERS = {
     # Fresh memory is zeroed where it is allocated.
     ("device/gpu.py", "_mapped"),
     # An argument of a compiled function, not a table.
-    ("device/host.py", "_spans"),
+    ("device/attach.py", "_spans"),
     # A list of counts over a copy of the tables.
     ("device/invariants.py", "_leases"),
 }
