@@ -38,12 +38,16 @@ def test_last_in_first_out(bench: Bench) -> None:
     bench.answer(1)
     bench.answer(0)
 
-    bench.read(client, mark=3)
+    third = bench.read(client, mark=3)
+    second.drop()
+    bench.world.settle()
+    after_the_other = third.is_done
     first.drop()
     bench.world.settle()
 
-    assert bench.peer.connections == [second]
     assert bench.peer.connected == 2
+    assert not after_the_other
+    assert isinstance(third.failure, ConnectFailed)
 
 
 def test_idle_connection_is_dropped(memory: MemoryWorld, timed: Bench) -> None:
@@ -226,6 +230,28 @@ def test_many_waiters_fail_at_once(memory: MemoryWorld, timed: Bench) -> None:
     timed.world.settle()
 
     assert all(isinstance(call.failure, ConnectFailed) for call in calls)
+
+
+def test_nobody_overtakes_waiters(memory: MemoryWorld, timed: Bench) -> None:
+    """A caller that comes back in the moment its exchange fails waits its turn."""
+    client = timed.client(connections_max=1)
+    timed.read(client)
+    order: list[str] = []
+
+    async def insist(name: str) -> None:
+        for _ in range(2):
+            try:
+                await client.exchange(read_header())
+            except ConnectFailed:
+                order.append(name)
+
+    calls = [timed.call(insist("x")), timed.call(insist("y"))]
+    memory.system.unlink(timed.path)
+    timed.peer.drop_all()
+    memory.settle()
+
+    assert all(call.is_done for call in calls)
+    assert order == ["x", "y", "x", "y"]
 
 
 def test_close(bench: Bench) -> None:

@@ -41,11 +41,12 @@ def client(stage: Stage) -> Recorder:
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM])
+@pytest.mark.parametrize("failures", [1, 2])
 def test_passing_send_error_is_retried(
-    memory: MemoryWorld, stage: Stage, client: Recorder, number: int
+    memory: MemoryWorld, stage: Stage, client: Recorder, number: int, failures: int
 ) -> None:
     """A send that cannot be done now is done later, in order."""
-    memory.system.faults.sends.extend([number, number])
+    memory.system.faults.sends.extend([number] * failures)
 
     client.sendPacket(b"1")
     client.sendPacket(b"2")
@@ -80,12 +81,13 @@ def test_failed_or_short_send_closes(
     assert b"whole" not in stage.servers.made[0].got
 
 
+@pytest.mark.parametrize("before", [[], [b"before"]])
 def test_failed_send_while_paused(
-    memory: MemoryWorld, stage: Stage, client: Recorder
+    memory: MemoryWorld, stage: Stage, client: Recorder, before: list[bytes]
 ) -> None:
     """A paused protocol is told once it reads on, after what its peer had sent."""
     client.socket.pauseProducing()
-    stage.servers.made[0].sendPacket(b"before")
+    stage.servers.made[0].socket.writeSequence(before)
     memory.system.faults.sends.append(errno.EIO)
 
     client.sendPacket(b"never sent")
@@ -95,7 +97,7 @@ def test_failed_send_while_paused(
     memory.settle()
 
     assert lost_while_paused is None
-    assert client.got == [b"before"]
+    assert client.got == before
     assert client.lost is not None
     assert type(client.lost.value) is error.ConnectionLost
 

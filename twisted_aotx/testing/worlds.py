@@ -8,6 +8,7 @@ prove the fake.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -96,8 +97,8 @@ class KernelWorld:
     Real sockets below *folder*, and a reactor of its own that nobody else runs.
     """
 
-    #: Seconds without an event after which nothing more is expected.
-    _quiet_seconds = 0.02
+    #: Seconds; what falls due within them is waited for.
+    _moment_seconds = 0.02
     _limit_seconds = 10.0
 
     def __init__(self, folder: Path) -> None:
@@ -114,32 +115,43 @@ class KernelWorld:
         Path(os.fsdecode(path)).touch()
 
     def settle(self) -> None:
-        """Run until nothing has happened for a moment, 10 s at most."""
-        deadline = time.monotonic() + self._limit_seconds
-        while True:
-            begun = time.monotonic()
-            assert begun < deadline, "still busy after 10 s"
-            self._turn(self._quiet_seconds)
-            if time.monotonic() - begun >= self._quiet_seconds:
-                return
+        """
+        Run until nothing is ready and nothing falls due in a moment, 10 s at most.
+
+        Both ends of every socket are served here, so what is not ready now will not be.
+        """
+        self.until(self._is_quiet)
 
     def until(self, reached: Callable[[], object]) -> None:
         """Run until *reached* returns something true, 10 s at most."""
         deadline = time.monotonic() + self._limit_seconds
         while not reached():
             assert time.monotonic() < deadline, "not reached in 10 s"
-            self._turn(self._quiet_seconds)
+            self._turn()
 
-    def _turn(self, seconds: float) -> None:
+    def _turn(self) -> None:
         self.reactor.runUntilCurrent()
         if self.reactor.getReaders() or self.reactor.getWriters():
-            self.reactor.doIteration(min(seconds, self._next_due()))
+            self.reactor.doIteration(self._next_due())
         else:
-            time.sleep(min(seconds, self._next_due()))
+            time.sleep(self._next_due())
 
     def _next_due(self) -> float:
         due = self.reactor.timeout()
-        return self._quiet_seconds if due is None else max(0.0, due)
+        return self._moment_seconds if due is None else min(due, self._moment_seconds)
+
+    def _is_quiet(self) -> bool:
+        if self._next_due() < self._moment_seconds:
+            return False
+        masks: dict[int, int] = {}
+        for reader in self.reactor.getReaders():
+            masks[reader.fileno()] = select.POLLIN
+        for writer in self.reactor.getWriters():
+            masks[writer.fileno()] = masks.get(writer.fileno(), 0) | select.POLLOUT
+        poll = select.poll()
+        for descriptor, mask in masks.items():
+            poll.register(descriptor, mask)
+        return not poll.poll(0)
 
     def close(self) -> None:
         """Close what is left."""
