@@ -22,7 +22,7 @@ import pytest
 
 from tests.sources import PACKAGE, inside, module_of, name_of, python_files, tree_of
 
-BASE = ("errors", "limits", "interfaces", "strictjson")
+BASE = ("errors", "limits", "interfaces", "orders", "strictjson")
 
 #: Modules that a sans-IO part never needs.
 _IO = frozenset(
@@ -71,7 +71,10 @@ PARTS: dict[str, Part] = {
     # 0
     "errors": Part((), ("attrs",), _IO, typing=("wire.packet",)),
     "limits": Part((), ("attrs",), _IO),
-    "interfaces": Part(("errors", "limits"), _RECORDS, _IO, typing=("wire.info",)),
+    "interfaces": Part(
+        ("errors", "limits", "orders"), _RECORDS, _IO, typing=("wire.info",)
+    ),
+    "orders": Part((), ("attrs",), _IO),
     "strictjson": Part(("errors",), ("attrs",), _IO),
     # 1
     "wire": Part((*BASE, "wire"), ("attrs",), _IO | {"json", "os"}),
@@ -99,7 +102,7 @@ PARTS: dict[str, Part] = {
     "client": Part((*BASE, "wire", "seqpacket", "client"), (*_TWISTED, *_RECORDS)),
     # 4
     "gateway": Part(
-        (*BASE, "wire", "client", "gateway"),
+        (*BASE, "wire", "client", "seqpacket.deadlines", "gateway"),
         (*_TWISTED, *_RECORDS, "twisted.web", "twisted.application.service"),
         frozenset({"struct"}),
     ),

@@ -1,8 +1,9 @@
 """
 The seams between the parts: device, broker, engines.
 
-Layer 0. Third parties implement `IEngineMaker` and `IEngine` (docs/engines.md); the other
-interfaces are inner seams, kept here so that no layer imports its neighbour for a type.
+Layer 0. Third parties implement `IEngineMaker` and `IEngine` (docs/engines.md); the
+other interfaces are inner seams, kept here so that no layer imports its neighbour for a
+type. What an engine is asked is in `orders`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 from zope.interface import Attribute, Interface
+
+from twisted_aotx.orders import OpenOrder, StopOrder
 
 if TYPE_CHECKING:
     from twisted_aotx.wire.info import ControlRow
@@ -73,74 +76,14 @@ class ReferenceModel:
     fixed_output: bytes | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Selection:
-    """
-    A control selection that was accepted at admission (`wire.md` §8).
-    """
-
-    qualification_sha256: bytes
-    #: Unit 0.0001.
-    dose: int
-
-
-@attrs.frozen(kw_only=True)
-class Source:
-    """
-    One media source of a lease, in order of reference (`device.md` §10).
-    """
-
-    kind: int
-    sha256: bytes
-    format: int
-    samples: int
-    rows: int
-    data: bytes = attrs.field(repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class OpenOrder:
-    """
-    The device leased a slot and asks the role's engine to open a sequence.
-    """
-
-    slot: int
-    #: Raised by 1 at each lease of the slot, never reused in an epoch [D4].
-    generation: int
-    role: int
-    limit: int
-    temperature: float
-    top_p: float
-    seed: int
-    #: The prompt as the message format renders it.
-    rendered: bytes = attrs.field(repr=False)
-    #: (end offset, class) of each span in order, without gaps; class 0 template,
-    #: 1 caller, 2 link. Caller spans are tokenised without special tokens [D9].
-    spans: tuple[tuple[int, int], ...] = attrs.field(repr=False)
-    #: The SUBMIT payload without its selector.
-    payload: bytes = attrs.field(repr=False)
-    selection: Selection | None = None
-    sources: tuple[Source, ...] = attrs.field(default=(), repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class StopOrder:
-    """
-    The device ended a lease: free its sequence before a later generation is served.
-    """
-
-    slot: int
-    generation: int
-    role: int
-
-
 class Lease(Protocol):
     """
     One running sequence as its engine sees it.
 
-    The reports may be called from any thread, in the order of `device.md` §10: `opened`
-    or `refused` once and first; `emit` any number of times; `done` or `failed` once and
-    last. Reports of a lease that has ended are dropped. Nothing blocks.
+    The reports may be called from any thread, in the order of `device.md` §10:
+    `opened` or `refused` once and first; `emit` any number of times; `done` or
+    `failed` once and last. Reports of a lease that has ended are dropped. Nothing
+    blocks.
     """
 
     @property
@@ -148,7 +91,7 @@ class Lease(Protocol):
         """What was asked for."""
 
     def opened(self, prompt_tokens: int) -> None:
-        """The sequence is open; *prompt_tokens* (1 or more) count against its limits."""
+        """The sequence is open; *prompt_tokens*, 1 or more, count against limits."""
 
     def refused(self, status: int) -> None:
         """The prompt cannot be served; *status* is 400..599."""

@@ -13,13 +13,9 @@ from typing import Protocol
 
 import attrs
 
-from twisted_aotx.interfaces import (
-    EngineFacts,
-    MessageFormat,
-    OpenOrder,
-    StopOrder,
-)
+from twisted_aotx.interfaces import EngineFacts, MessageFormat
 from twisted_aotx.limits import Capacities
+from twisted_aotx.orders import OpenOrder, StopOrder
 from twisted_aotx.wire.grants import GrantRow, GrantTable
 from twisted_aotx.wire.info import Information
 from twisted_aotx.wire.numbers import Operation, Role

@@ -44,8 +44,8 @@ from tests.device.strategies import (
     steps,
     tables,
 )
-from twisted_aotx.interfaces import OpenOrder
 from twisted_aotx.limits import PACKET_BYTES_MAX, Capacities
+from twisted_aotx.orders import OpenOrder
 from twisted_aotx.wire.numbers import Operation
 
 ROLES = (2, 3)

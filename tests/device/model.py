@@ -16,12 +16,13 @@ from tests.device.oracle.exchange import commit, exchange
 from tests.device.oracle.lease import work
 from tests.device.oracle.state import ACTIVE, Event, Mailbox, Model, State
 from twisted_aotx.errors import ChannelBusy
-from twisted_aotx.interfaces import EngineFacts, OpenOrder, StopOrder
+from twisted_aotx.interfaces import EngineFacts
 from twisted_aotx.limits import (
     EVENT_BYTES_PER_SLOT,
     EVENTS_PER_SLOT,
     Capacities,
 )
+from twisted_aotx.orders import OpenOrder, StopOrder
 
 
 class HasFacts(Protocol):

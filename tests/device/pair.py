@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import attrs
 
 from tests.device.driver import SteppedDevice
-from twisted_aotx.interfaces import OpenOrder, StopOrder
+from twisted_aotx.orders import OpenOrder, StopOrder
 
 #: Where METRICS says how many bytes the tables take, which the oracle cannot know.
 _ALLOCATION = slice(128 + 72, 128 + 80)

@@ -16,7 +16,8 @@ from typing import Any
 import attrs
 import pytest
 
-from twisted_aotx.interfaces import EngineFacts, OpenOrder
+from twisted_aotx.interfaces import EngineFacts
+from twisted_aotx.orders import OpenOrder
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "engines.md"

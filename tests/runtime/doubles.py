@@ -19,15 +19,8 @@ from zope.interface import implementer
 
 from twisted_aotx.device.numbers import Event
 from twisted_aotx.engines.formats import CHATML
-from twisted_aotx.interfaces import (
-    EngineFacts,
-    EngineHost,
-    IDevice,
-    IEngine,
-    Lease,
-    OpenOrder,
-    StopOrder,
-)
+from twisted_aotx.interfaces import EngineFacts, EngineHost, IDevice, IEngine, Lease
+from twisted_aotx.orders import OpenOrder, StopOrder
 from twisted_aotx.testing import MemoryMailboxes
 from twisted_aotx.testing.engines import sample_order
 

@@ -30,12 +30,8 @@ from twisted_aotx.device.numbers import (
 )
 from twisted_aotx.device.orders import OrderReader
 from twisted_aotx.errors import ChannelBusy, ConfigError
-from twisted_aotx.interfaces import (
-    IDevice,
-    IEngine,
-    OpenOrder,
-    StopOrder,
-)
+from twisted_aotx.interfaces import IDevice, IEngine
+from twisted_aotx.orders import OpenOrder, StopOrder
 
 
 @implementer(IDevice)

@@ -28,6 +28,7 @@ from twisted_aotx.device.numbers import (
     WORD_REPLY_TAIL,
 )
 from twisted_aotx.limits import Capacities
+from twisted_aotx.wire.mailbox import mailbox_at, region_bytes
 
 _MAILBOX = [
     ("state", "<u8"),
@@ -36,8 +37,6 @@ _MAILBOX = [
     ("reserved", "u1", (40,)),
     ("data", "u1", (FRAME_BYTES,)),
 ]
-_MAILBOX_BYTES = 64 + FRAME_BYTES
-_HEAD_BYTES = 64
 
 
 def power_of_two(count: int) -> int:
@@ -47,7 +46,7 @@ def power_of_two(count: int) -> int:
 
 def region_fields(capacities: Capacities) -> list[Any]:
     """The region's head and mailboxes, padded to 4,096 bytes."""
-    used = _HEAD_BYTES + capacities.channels * _MAILBOX_BYTES
+    tail = region_bytes(capacities.channels) - mailbox_at(capacities.channels)
     return [
         ("schema", "<u4"),
         ("channel_count", "<u4"),
@@ -57,7 +56,7 @@ def region_fields(capacities: Capacities) -> list[Any]:
         ("region_epoch", "<u8"),
         ("head_tail", "u1", (32,)),
         ("mail", _MAILBOX, (capacities.channels,)),
-        ("region_tail", "u1", (-used % 4096 or 4096,)),
+        *([("region_tail", "u1", (tail,))] if tail else []),
     ]
 
 

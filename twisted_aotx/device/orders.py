@@ -11,7 +11,7 @@ import numpy as np
 
 from twisted_aotx import limits
 from twisted_aotx.device import entries
-from twisted_aotx.interfaces import OpenOrder, StopOrder
+from twisted_aotx.orders import OpenOrder, StopOrder
 
 _NUMBERS = 9
 

@@ -33,7 +33,7 @@ import attrs
 
 from twisted_aotx import limits
 from twisted_aotx.device.numbers import Event
-from twisted_aotx.interfaces import OpenOrder
+from twisted_aotx.orders import OpenOrder
 from twisted_aotx.wire.numbers import Finish, Status
 
 #: Output bytes of one lease that may wait for room in the device's ring: while the

@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 
 from twisted_aotx.device.numbers import Event, SpanClass
-from twisted_aotx.interfaces import MessageFormat, OpenOrder
+from twisted_aotx.interfaces import MessageFormat
+from twisted_aotx.orders import OpenOrder
 from twisted_aotx.runtime.leases import BridgedLease
 from twisted_aotx.wire.messages import Message, TextPart, pack_messages
 from twisted_aotx.wire.numbers import MessageRole, Role

@@ -18,7 +18,7 @@ from tests.device.oracle.state import (
     Outcome,
     State,
 )
-from twisted_aotx.interfaces import OpenOrder
+from twisted_aotx.orders import OpenOrder
 
 OPENED, REFUSED, EMIT, DONE, FAIL = 1, 2, 3, 4, 5
 

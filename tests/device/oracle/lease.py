@@ -17,7 +17,7 @@ from tests.device.oracle.state import (
     Outcome,
     State,
 )
-from twisted_aotx.interfaces import StopOrder
+from twisted_aotx.orders import StopOrder
 
 SECOND = 1_000_000_000
 

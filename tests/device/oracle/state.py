@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import attrs
 
-from twisted_aotx.interfaces import MessageFormat, OpenOrder, StopOrder
+from twisted_aotx.interfaces import MessageFormat
 from twisted_aotx.limits import Capacities
+from twisted_aotx.orders import OpenOrder, StopOrder
 
 #: Request phases (`wire.md` §3).
 QUEUED, PREPARING, RUNNING, COMPLETED, FAILED, CANCELLED = 1, 2, 3, 4, 5, 6

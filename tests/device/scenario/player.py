@@ -25,8 +25,9 @@ from tests.device.driver import (
 )
 from twisted_aotx.device.host import Device
 from twisted_aotx.engines.reference import ReferenceEngine
-from twisted_aotx.interfaces import EngineFacts, OpenOrder, ReferenceModel
+from twisted_aotx.interfaces import EngineFacts, ReferenceModel
 from twisted_aotx.limits import Capacities
+from twisted_aotx.orders import OpenOrder
 from twisted_aotx.wire.numbers import Phase
 
 #: May do everything; few pages, no telemetry; telemetry alone.
