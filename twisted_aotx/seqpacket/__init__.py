@@ -16,7 +16,7 @@ joined, split or silently cut. A packet holds 1 to `PACKET_BYTES_MAX` bytes; an 
 one cannot be told from the end of the connection and is refused.
 """
 
-from twisted_aotx.seqpacket.connection import PacketTooLong, SeqPacketConnection
+from twisted_aotx.seqpacket.connection import SeqPacketConnection
 from twisted_aotx.seqpacket.deadlines import Deadlines
 from twisted_aotx.seqpacket.endpoints import (
     PeerNotAllowed,
@@ -26,7 +26,11 @@ from twisted_aotx.seqpacket.endpoints import (
     SeqPacketServerParser,
 )
 from twisted_aotx.seqpacket.port import SeqPacketPort
-from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX, PacketProtocol
+from twisted_aotx.seqpacket.protocol import (
+    PACKET_BYTES_MAX,
+    PacketProtocol,
+    PacketTooLong,
+)
 from twisted_aotx.seqpacket.sending import QUEUE_BYTES_MAX, SendQueueFull
 from twisted_aotx.seqpacket.system import (
     PATH_BYTES_MAX,

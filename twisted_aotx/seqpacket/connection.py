@@ -26,7 +26,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from twisted_aotx.seqpacket.descriptor import PacketDescriptor
-from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX
+from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX, PacketTooLong
 from twisted_aotx.seqpacket.sending import SendQueue
 from twisted_aotx.seqpacket.system import (
     PacketReactor,
@@ -37,19 +37,6 @@ from twisted_aotx.seqpacket.system import (
 #: Every packet is received here and copied out before its protocol sees it; reactors
 #: are single-threaded.
 _RECEIVE_BUFFER: Final = memoryview(bytearray(PACKET_BYTES_MAX))
-
-
-class PacketTooLong(error.ConnectionLost):
-    """
-    The peer sent a packet of more than `PACKET_BYTES_MAX` bytes.
-
-    Attributes:
-        packet_bytes: its real length.
-    """
-
-    def __init__(self, packet_bytes: int) -> None:
-        super().__init__(f"{packet_bytes} byte packet, limit {PACKET_BYTES_MAX}")
-        self.packet_bytes = packet_bytes
 
 
 @implementer(interfaces.ITransport, interfaces.IHalfCloseableDescriptor)

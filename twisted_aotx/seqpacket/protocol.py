@@ -1,15 +1,29 @@
 """
-The protocol that suits packets.
+The protocol that suits packets, and how large they may be.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Protocol
 
 #: Bytes of the largest packet, in either direction.
 PACKET_BYTES_MAX: Final = 65536
+
+
+class PacketTooLong(ConnectionLost):
+    """
+    The peer sent a packet of more than `PACKET_BYTES_MAX` bytes.
+
+    Attributes:
+        packet_bytes: its real length.
+    """
+
+    def __init__(self, packet_bytes: int) -> None:
+        super().__init__(f"{packet_bytes} byte packet, limit {PACKET_BYTES_MAX}")
+        self.packet_bytes = packet_bytes
 
 
 class PacketProtocol(Protocol):
