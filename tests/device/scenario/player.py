@@ -34,7 +34,7 @@ from twisted_aotx.wire.numbers import Phase
 ROWS = (
     grant(actions=255, models=0b11100, requests=15),
     grant(P2, models=0b1100, pages=1, requests=2),
-    grant(P3, actions=4),
+    grant(P3, actions=8),
 )
 
 
