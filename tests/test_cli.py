@@ -246,6 +246,16 @@ def test_check_warns_of_what_gives_nothing(state: Path) -> None:
     assert "warning: principals[0].actions: affect_manage" in result.stderr
 
 
+def test_check_reads_the_tls_files_as_the_gateway_would(state: Path) -> None:
+    path = state / "gateway.json"
+    edit(path, certificate="none.pem", key="none.key")
+
+    result = aotx("check", "--config", path)
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{path}: key: {state}/none.key cannot be read")
+
+
 def test_check_of_a_missing_file_is_a_resource_failure(tmp_path: Path) -> None:
     result = aotx("check", "--config", tmp_path / "none.json")
 

@@ -328,6 +328,24 @@ def test_affect_manage_beside_another_action_is_warned_about() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("keys", "value", "named"),
+    [
+        (["http", "access_log"], "access.log", "http.access_log"),
+        (["metrics", "labels"], {ID: "a"}, "metrics.labels"),
+        (["urls", "public"], False, "urls"),
+        (["urls", "ca_file"], "ca.pem", "urls"),
+    ],
+)
+def test_keys_that_do_nothing_yet_are_warned_about(
+    keys: list[str | int], value: Any, named: str
+) -> None:
+    (notice,) = parse(with_value(keys, value)).notices
+
+    assert notice.startswith(f"{named}: this version ")
+    assert parse(minimal()).notices == ()
+
+
 def test_the_action_bits_are_those_of_the_wire() -> None:
     names = (
         "infer upload fetch telemetry shared_read shared_write shared_manage"

@@ -21,6 +21,7 @@ from twisted_aotx.config.gateway import GatewayFile, load_gateway
 from twisted_aotx.config.grants import grant_table
 from twisted_aotx.config.initial import First, make_state_directory, new_token
 from twisted_aotx.errors import ConfigErrors
+from twisted_aotx.wiring_gateway import tls_options
 
 _FILE: Final = click.Path(path_type=Path)
 _CONFIG = click.option(
@@ -62,6 +63,8 @@ def init(
 def check(config: Path) -> None:
     """Load a gateway's configuration as the gateway does; write nothing."""
     settings = _load(config).settings
+    with _told(config):
+        tls_options(settings)
     click.echo(
         f"{config}: good: revision {settings.revision}, "
         f"{len(settings.models)} model(s), {len(settings.principals)} principal(s)"

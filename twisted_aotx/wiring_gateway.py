@@ -5,7 +5,7 @@ A gateway as a part of a process: client, site, listening port, readiness (layer
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.endpoints import (
@@ -18,10 +18,15 @@ from twisted.logger import Logger
 
 from twisted_aotx.client import DeviceClient
 from twisted_aotx.config.gateway import GatewayFile
-from twisted_aotx.errors import AOTXError, DeviceRefused
+from twisted_aotx.errors import AOTXError, ConfigError, ConfigErrors, DeviceRefused
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.site import GatewaySite, make_site
 from twisted_aotx.wire.numbers import Status
+
+if TYPE_CHECKING:
+    from twisted.internet.ssl import CertificateOptions
+
+    from twisted_aotx.gateway.settings import GatewaySettings
 
 # In the class it would be named after the class.
 _log = Logger("aotx.gateway")
@@ -87,6 +92,7 @@ class GatewayPart:
             await self._client.close()
         if self._site is not None:
             await self._drain(self._site)
+            self._site.close()
 
     async def _drain(self, site: GatewaySite) -> None:
         """Close idle connections; the others when they are, or at the deadline."""
@@ -94,7 +100,7 @@ class GatewayPart:
         deadline = self._reactor.seconds() + max(write_seconds - 1, write_seconds / 2)
         while site.connections:
             is_over = self._reactor.seconds() >= deadline
-            for connection in list(site.connections):
+            for connection in site.connections:
                 if is_over:
                     connection.abort()
                 elif connection.idle:
@@ -104,11 +110,8 @@ class GatewayPart:
     def _endpoint(self) -> Any:
         settings = self._settings
         place = {"backlog": BACKLOG, "interface": settings.host}
-        if settings.certificate is not None and settings.key is not None:
-            # pyOpenSSL is an extra: only who uses TLS needs it.
-            from twisted_aotx.tls import certificate_options
-
-            options = certificate_options(settings.certificate, settings.key)
+        options = tls_options(settings)
+        if options is not None:
             return SSL4ServerEndpoint(self._reactor, settings.port, options, **place)
         kind = TCP6ServerEndpoint if ":" in settings.host else TCP4ServerEndpoint
         return kind(self._reactor, settings.port, **place)
@@ -150,3 +153,21 @@ class GatewayPart:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         scheme = "https" if settings.certificate else "http"
         return f"{scheme}://{host}:{settings.port}"
+
+
+def tls_options(settings: GatewaySettings) -> CertificateOptions | None:
+    """
+    What a TLS endpoint needs; None without a certificate.
+
+    Raises:
+        ConfigErrors: certificate or key cannot be used, or TLS is not installed.
+    """
+    if settings.certificate is None or settings.key is None:
+        return None
+    try:
+        # pyOpenSSL is an extra of Twisted: only who uses TLS needs it.
+        from twisted_aotx.tls import certificate_options
+    except ImportError:
+        reason = "TLS needs pyOpenSSL: pip install 'Twisted[tls]'"
+        raise ConfigErrors((ConfigError("certificate", reason),)) from None
+    return certificate_options(settings.certificate, settings.key)
