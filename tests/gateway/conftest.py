@@ -4,8 +4,10 @@ Gateways for tests: `gateway` is a plain one, `serve` makes others.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
+
+import pytest
 
 from tests.asynchronous import asynchronous_fixture
 from tests.gateway.device_script import DeviceScript
@@ -14,12 +16,24 @@ from tests.gateway.serving import Serving
 Serve = Callable[..., Awaitable[Serving]]
 
 
+@pytest.fixture(autouse=True)
+def servings() -> Iterator[list[Serving]]:
+    """
+    The gateways of a test. None of them keeps anything once its clients are gone: every
+    budget is back at zero, on whatever path its calls ended (`http.md` §3).
+    """
+    made: list[Serving] = []
+    yield made
+    for serving in made:
+        assert set(serving.gateway.budgets.held().values()) == {0}
+        assert len(serving.site.connections) == 0
+
+
 @asynchronous_fixture
-async def serve() -> AsyncIterator[Serve]:
+async def serve(servings: list[Serving]) -> AsyncIterator[Serve]:
     """
     `await serve(**settings)` starts a gateway; all are stopped after the test.
     """
-    servings: list[Serving] = []
 
     async def start(device: DeviceScript | None = None, **settings: Any) -> Serving:
         serving = Serving(device or DeviceScript(), settings)

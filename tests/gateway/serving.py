@@ -209,8 +209,13 @@ class Serving:
         if self._listening is not None:
             await maybeDeferred(self._listening.stopListening)
         await self.gateway.client.close()
-        for connection in list(self.site.connections):
+        for connection in self.site.connections:
             connection.abort()
+        for _ in range(200):
+            if not self.site.connections:
+                break
+            await sleep(0.005)
+        self.site.close()
         await self.stop_device()
         shutil.rmtree(self._folder)
 

@@ -140,6 +140,16 @@ def test_a_wait_ends_after_five_seconds() -> None:
     assert (error.status, error.code) == (429, "transport_limit")
     readers.free("a1")
     assert readers.order == ["a1", "c1"]
+    readers.clock.advance(5)
+    assert readers.clock.getDelayedCalls() == []
+
+
+def test_all_waits_share_one_timer() -> None:
+    readers = Readers(1)
+    readers.ask("a1", "b1", "c1", "d1")
+
+    assert len(readers.clock.getDelayedCalls()) == 1
+    readers.counter.close()
     assert readers.clock.getDelayedCalls() == []
 
 
@@ -165,6 +175,7 @@ def test_a_waiter_that_is_cancelled_holds_nothing() -> None:
     assert readers.order == ["a1", "c1"]
     readers.free("c1")
     assert (readers.counter.held, readers.counter.waiters) == (0, 0)
+    readers.clock.advance(5)
     assert readers.clock.getDelayedCalls() == []
 
 

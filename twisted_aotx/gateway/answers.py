@@ -19,6 +19,7 @@ import attrs
 
 from twisted_aotx import strictjson
 from twisted_aotx.errors import Problem
+from twisted_aotx.gateway.pieces import PIECE_BYTES, Pieces
 from twisted_aotx.gateway.problems import error_headers, error_object
 
 if TYPE_CHECKING:
@@ -103,8 +104,12 @@ def write_answer(txrequest: GatewayRequest, answer: Answer) -> None:
         headers.setRawHeaders(b"Content-Length", [b"%d" % len(content)])
     elif answer.status != HTTPStatus.NO_CONTENT:
         headers.setRawHeaders(b"Content-Length", [b"0"])
-    txrequest.write(content or b"")
-    txrequest.finish()
+    sent = content or b""
+    if len(sent) > PIECE_BYTES and txrequest.method != b"HEAD":
+        Pieces(txrequest, sent).start()
+    else:
+        txrequest.write(sent)
+        txrequest.finish()
 
 
 def fault_packet(problem: Problem) -> bytes:

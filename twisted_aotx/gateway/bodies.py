@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from twisted.internet.defer import Deferred
+
 from twisted_aotx.gateway.problems import ProblemCode, refusal
 
 if TYPE_CHECKING:
@@ -76,24 +78,27 @@ async def read_body(
 async def _read(
     txrequest: GatewayRequest, budgets: Budgets, principal: bytes, bytes_max: int
 ) -> bytes:
-    reader = await budgets.readers.take(principal)
+    reader = await _reader(txrequest, budgets, principal)
     try:
         txrequest.continue_if_asked()
         if not _is_identity(txrequest):
             raise refusal(ProblemCode.CONTENT_ENCODING)
-        reading = txrequest.read_body(bytes_max)
-
-        def time_out() -> None:
-            txrequest.fail_body(refusal(ProblemCode.BODY_TIMEOUT))
-
-        timer = budgets.reactor.callLater(budgets.body_seconds, time_out)
-        try:
-            return await reading
-        finally:
-            if timer.active():
-                timer.cancel()
+        budgets.body_deadlines.start(txrequest)
+        return await txrequest.read_body(bytes_max)
     finally:
+        budgets.body_deadlines.stop(txrequest)
         reader.release()
+
+
+async def _reader(
+    txrequest: GatewayRequest, budgets: Budgets, principal: bytes
+) -> Hold:
+    """
+    A body reader; a client that goes does not wait for one any longer.
+    """
+    waiting = Deferred.fromCoroutine(budgets.readers.take(principal))
+    txrequest.notifyFinish().addErrback(lambda _: waiting.cancel())
+    return await waiting
 
 
 def _media_type(txrequest: GatewayRequest) -> bytes:

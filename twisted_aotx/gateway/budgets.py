@@ -8,6 +8,7 @@ Rules:
 3. A body reader is waited for at most 5 s. Waiters are bounded; they are served in
    turn per principal, first come first served within one; one principal holds at most
    half the readers, rounded up.
+4. All waits have one length and all bodies another: one timer serves each kind.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Final
 from twisted.internet.defer import Deferred
 
 from twisted_aotx.gateway.problems import ProblemCode, refusal
+from twisted_aotx.seqpacket.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorTime
 
     from twisted_aotx.gateway.settings import Limits
+    from twisted_aotx.gateway.txrequest import GatewayRequest
 
 #: Seconds that a body may wait for a reader [D29].
 READER_WAIT_SECONDS: Final = 5.0
@@ -97,8 +100,9 @@ class FairCounter:
         self.share = -(-limit // 2)
         self.held = 0
         self._waiters_max = waiters_max
-        self._wait_seconds = wait_seconds
-        self._reactor = reactor
+        self._deadlines: Deadlines[tuple[bytes, Deferred[None]]] = Deadlines(
+            reactor, wait_seconds, self._give_up
+        )
         self._held_by: dict[bytes, int] = {}
         #: Principals in the order of their turns, each with its waiters in order.
         self._waiting: OrderedDict[bytes, deque[Deferred[None]]] = OrderedDict()
@@ -129,17 +133,22 @@ class FairCounter:
     async def _wait(self, principal: bytes) -> None:
         waiter: Deferred[None] = Deferred(lambda _d: self._forget(principal, waiter))
         self._waiting.setdefault(principal, deque()).append(waiter)
-
-        def give_up() -> None:
-            self._forget(principal, waiter)
-            waiter.errback(refusal(ProblemCode.TRANSPORT_LIMIT))
-
-        timer = self._reactor.callLater(self._wait_seconds, give_up)
+        self._deadlines.start((principal, waiter))
         try:
             await waiter
         finally:
-            if timer.active():
-                timer.cancel()
+            self._deadlines.stop((principal, waiter))
+
+    def _give_up(self, waiting: tuple[bytes, Deferred[None]]) -> None:
+        principal, waiter = waiting
+        self._forget(principal, waiter)
+        waiter.errback(refusal(ProblemCode.TRANSPORT_LIMIT))
+
+    def close(self) -> None:
+        """
+        Leave no timer behind: nobody waits any more.
+        """
+        self._deadlines.close()
 
     def _forget(self, principal: bytes, waiter: Deferred[None]) -> None:
         waiters = self._waiting[principal]
@@ -196,6 +205,30 @@ class Budgets:
             wait_seconds=READER_WAIT_SECONDS,
             reactor=reactor,
         )
-        self.reactor = reactor
-        #: Seconds for one whole body.
-        self.body_seconds = limits.body_seconds
+        #: Each for one whole body.
+        self.body_deadlines: Deadlines[GatewayRequest] = Deadlines(
+            reactor, limits.body_seconds, _time_out
+        )
+
+    def held(self) -> dict[str, int]:
+        """
+        How much of each budget is in use, by the names of its `limits` key.
+        """
+        return {
+            "work": self.work.held,
+            "bodies": self.bodies.held,
+            "body_credit": self.body_credit.held,
+            "body_readers": self.readers.held,
+            "body_waiters": self.readers.waiters,
+        }
+
+    def close(self) -> None:
+        """
+        Leave no timer behind: the gateway is not used any more.
+        """
+        self.readers.close()
+        self.body_deadlines.close()
+
+
+def _time_out(txrequest: GatewayRequest) -> None:
+    txrequest.fail_body(refusal(ProblemCode.BODY_TIMEOUT))

@@ -6,9 +6,9 @@ Rules:
 1. A request is served when its header is complete, not its body (`txrequest`).
 2. Faults are answered with our JSON and end the connection: nothing here answers HTML
    or a traceback, and nothing is logged about a request [D15].
-
-The header deadline and the guards that Twisted's parser lacks (Host, obs-fold, chunked
-HTTP/1.0) are not here yet.
+3. What Twisted's parser lets pass and should not (`http.md` §1, D16): a missing,
+   repeated or malformed Host, folded lines, any transfer coding but `chunked`, chunked
+   HTTP/1.0, more or longer fields than we take.
 """
 
 # What twisted.web leaves without annotations is called from here.
@@ -16,6 +16,7 @@ HTTP/1.0) are not here yet.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, cast
 
 from twisted.internet.interfaces import ITCPTransport
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX: Final = 8190
 #: Header fields of one request.
 FIELDS_MAX: Final = 64
+#: Digits of a Content-Length. What is longer is larger than every limit by far, and
+#: more than Python turns into a number.
+_LENGTH_DIGITS_MAX: Final = 19
+#: A host and a port (RFC 3986 §3.2), or nothing.
+_HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+;=%:\[\]-]*")
+#: Where a line begins that continues the one before it.
+_FOLD: Final = (b" ", b"\t")
 
 
 class Parser(http.HTTPChannel):
@@ -49,7 +57,20 @@ class Parser(http.HTTPChannel):
     #: Whether whatever arrives is thrown away: an answer was the last.
     dropping = False
 
-    _body_idle: float | None = None
+    def header_begun(self) -> None:
+        """
+        The first byte of a header is there; may be told more than once.
+        """
+
+    def header_ended(self) -> None:
+        """
+        A header is complete.
+        """
+
+    def answered(self) -> None:
+        """
+        The last answer ended and nothing of a next request is here.
+        """
 
     @property
     def wire(self) -> ITCPTransport:
@@ -62,8 +83,11 @@ class Parser(http.HTTPChannel):
         """
         Bytes arrived. After a last answer they are thrown away.
         """
-        if not self.dropping:
-            super().dataReceived(data)
+        if self.dropping:
+            return
+        if not self.requests:
+            self.header_begun()
+        super().dataReceived(data)
 
     def rawDataReceived(self, data: bytes) -> None:
         """
@@ -85,16 +109,36 @@ class Parser(http.HTTPChannel):
         """
         A header field is complete; False when it was refused.
         """
+        if self.dropping:
+            return False
         if len(line) > LINE_BYTES_MAX or self._receivedHeaderCount >= FIELDS_MAX:
             self._refuse(refusal(ProblemCode.HEADER_LIMIT))
             return False
+        name, _, value = line.partition(b":")
+        if not self._frames(name.lower(), value.strip(b" \t")):
+            self._refuse(invalid_field("headers", "The framing is not acceptable."))
+            return False
         return bool(super().headerReceived(line))
+
+    def _frames(self, name: bytes, value: bytes) -> bool:
+        """
+        Whether a field that frames the body is one that means the same to everybody.
+        """
+        if name == b"content-length":
+            return len(value) <= _LENGTH_DIGITS_MAX
+        if name == b"transfer-encoding":
+            return self._version == b"HTTP/1.1" and value.lower() == b"chunked"
+        return True
 
     def lineReceived(self, line: bytes) -> None:
         """
         A line of a header arrived.
         """
-        if not self.dropping:
+        if self.dropping:
+            return
+        if line[:1] in _FOLD and self._has_request_line():
+            self._refuse(invalid_field("headers", "Folded header lines are refused."))
+        else:
             super().lineReceived(line)
 
     def allHeadersReceived(self) -> None:
@@ -102,14 +146,24 @@ class Parser(http.HTTPChannel):
         The header is complete. A request with a body is served from here, one without
         from `allContentReceived`.
         """
+        if self.dropping:
+            return
         txrequest: GatewayRequest = self.requests[-1]
+        if not self._names_host(txrequest):
+            self._refuse(invalid_field("headers", "Exactly one Host is needed."))
+            return
+        self.header_ended()
         self.persistent = self.checkPersistence(txrequest, self._version)
         if self.length != 0:
-            # The body has a deadline of its own, from the moment that it is read.
-            self._body_idle = self.setTimeout(None)
             txrequest.head_received(
                 self._command, self._path, self._version, self.length
             )
+
+    def _names_host(self, txrequest: GatewayRequest) -> bool:
+        hosts = txrequest.requestHeaders.getRawHeaders(b"Host", [])
+        if len(hosts) != 1:
+            return not hosts and self._version == b"HTTP/1.0"
+        return _HOST.fullmatch(hosts[0]) is not None
 
     def allContentReceived(self) -> None:
         """
@@ -118,13 +172,22 @@ class Parser(http.HTTPChannel):
         if self.dropping:
             return
         txrequest: GatewayRequest = self.requests[-1]
-        has_body = txrequest.body_length != 0
         command, path, version = self._command, self._path, self._version
-        if has_body:
-            self.setTimeout(self._body_idle)
         super().allContentReceived()
-        if not has_body:
+        if txrequest.body_length == 0:
             txrequest.head_received(command, path, version, 0)
+
+    def requestDone(self, request: http.Request) -> None:
+        """
+        An answer ended (called by the request).
+        """
+        super().requestDone(request)
+        if self.requests or self.dropping:
+            return
+        if self._buffer:
+            self.header_begun()
+        else:
+            self.answered()
 
     def checkPersistence(self, request: http.Request, version: bytes) -> bool:
         """

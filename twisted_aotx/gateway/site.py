@@ -25,6 +25,7 @@ from twisted_aotx.gateway import (
 from twisted_aotx.gateway.auth import Authenticator
 from twisted_aotx.gateway.checks import Checks
 from twisted_aotx.gateway.connection import Connection
+from twisted_aotx.gateway.connections import Connections
 from twisted_aotx.gateway.dispatch import Dispatcher
 from twisted_aotx.gateway.problems import ProblemCode
 from twisted_aotx.gateway.routing import ANY_METHOD, Needs, Route, Router
@@ -89,14 +90,21 @@ class GatewaySite(server.Site):
             Dispatcher(checks),
             requestFactory=GatewayRequest,
             parsePOSTFormSubmission=False,
-            timeout=gateway.settings.idle_seconds,
+            # `Connections` keeps the time.
+            timeout=None,
             reactor=gateway.reactor,
         )
         # Twisted's own is a proxy that may turn to HTTP/2.
         self.protocol = Connection  # type: ignore[assignment, method-assign]
         self.gateway = gateway
-        #: Those that are open.
-        self.connections: set[Connection] = set()
+        self.connections = Connections(gateway.settings, gateway.reactor)
+
+    def close(self) -> None:
+        """
+        Leave no timer behind: no connection is open and none will be.
+        """
+        self.connections.close()
+        self.gateway.budgets.close()
 
     def startFactory(self) -> None:
         """

@@ -39,7 +39,8 @@ class Stream:
     def __init__(self, txrequest: GatewayRequest) -> None:
         self._txrequest = txrequest
         self._waiting: list[Deferred[None]] = []
-        self._paused = False
+        # An answer before this one may still be on its way out.
+        self._paused = txrequest.channel.blocked
         self._done = False
         #: Whether nobody reads any more; on HEAD from the start.
         self.gone = False

@@ -1,0 +1,312 @@
+"""
+What twisted.web lets pass and the gateway does not (D16), on sockets of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.asynchronous import asynchronous
+from tests.gateway.conftest import Serve
+from tests.gateway.serving import ORIGIN, TOKEN, Response, Serving, parsed
+from twisted_aotx.gateway.settings import Limits
+
+HOST = b"Host: x\r\n"
+AUTH = HOST + b"Authorization: Bearer " + TOKEN.encode() + b"\r\n"
+JSON = AUTH + b"Content-Type: application/json\r\n"
+CANCEL = b"POST /aotx/v1/requests/req-%016x-%032x/cancel HTTP/1.1\r\n" % (7, 9)
+GET = b"GET /healthz HTTP/1.1\r\n"
+CLOSE = b"Connection: close\r\n"
+END = b"\r\n"
+BAD_HEADERS = (400, "invalid_field", "headers")
+
+
+async def refused(gateway: Serving, data: bytes) -> Response:
+    """
+    The answer to *data*: JSON with the headers that all have, the connection's last.
+    """
+    answer = parsed(await gateway.raw(data))
+    assert answer.header("connection") == "close"
+    assert len(answer.content) == int(answer.header("content-length") or "-1")
+    assert answer.header("cache-control") == "no-store"
+    assert answer.header("x-content-type-options") == "nosniff"
+    assert answer.header("vary") == "Origin"
+    assert answer.header("x-should-retry") == "false"
+    return answer
+
+
+@asynchronous
+async def test_a_malformed_header_is_400_json(gateway: Serving) -> None:
+    """
+    http.md §1, B69.
+    """
+    for fields in (
+        b"no colon\r\n",
+        b"Bad Name: x\r\n",
+        b": x\r\n",
+        b"X: a\x00b\r\n",
+        b"X: a\rb\r\n",
+        b"X: a\nb\r\n",
+        b"no colon\r\nX: y\r\n",
+    ):
+        answer = await refused(gateway, GET + HOST + fields + END)
+        assert answer.problem == BAD_HEADERS, fields
+
+
+@asynchronous
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: +2\r\n",
+        b"Content-Length: -2\r\n",
+        b"Content-Length: 0x2\r\n",
+        b"Content-Length: 2 2\r\n",
+        b"Content-Length: 2, 2\r\n",
+        b"Content-Length:\r\n",
+        b"Content-Length : 2\r\n",
+        b"Content-Length: 2\r\nContent-Length: 3\r\n",
+        b"Content-Length: 2\r\nContent-Length: 2\r\n",
+        b"Content-Length: " + b"9" * 20 + b"\r\n",
+        b"Content-Length: " + b"9" * 5000 + b"\r\n",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: gzip\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: identity\r\nContent-Length: 2\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding: chunked \x0b\r\n",
+        b"Transfer-Encoding:\r\n",
+    ],
+)
+async def test_framing_that_is_contradictory_is_400(
+    gateway: Serving, fields: bytes
+) -> None:
+    """
+    D16, B69: two parties might see two bodies in it, so nobody sees one.
+    """
+    answer = await refused(gateway, CANCEL + JSON + fields + END + b"{}")
+
+    assert answer.problem == BAD_HEADERS
+    assert gateway.device.operations == []
+
+
+@asynchronous
+async def test_the_largest_length_that_is_one_is_413(gateway: Serving) -> None:
+    length = b"Content-Length: " + b"9" * 19 + b"\r\n"
+    answer = await refused(gateway, CANCEL + JSON + length + END)
+
+    assert answer.problem == (413, "body_limit", None)
+
+
+@asynchronous
+async def test_exactly_one_host_is_needed(gateway: Serving) -> None:
+    """
+    D16: HTTP/1.0 has none, but not two either.
+    """
+    for fields in (
+        b"",
+        b"X-Host: x\r\n",
+        b"Host: x\r\nHost: x\r\n",
+        b"host: x\r\nHOST: y\r\n",
+        b"Host: x y\r\n",
+        b"Host: x/y\r\n",
+        b"Host: x@y\r\n",
+        b"Host: x, y\r\n",
+    ):
+        answer = await refused(gateway, GET + fields + END)
+        assert answer.problem == BAD_HEADERS, fields
+    answer = await refused(gateway, b"GET / HTTP/1.0\r\n" + HOST + HOST + END)
+    assert answer.problem == BAD_HEADERS
+    # The absolute form names a host, and still needs the field.
+    answer = await refused(gateway, b"GET http://x/healthz HTTP/1.1\r\n" + END)
+    assert answer.problem == BAD_HEADERS
+    for host in (b"x:8081", b"", b"127.0.0.1", b"[::1]:80", b"a-b.example"):
+        sent = GET + b"Host: " + host + END + CLOSE + END
+        assert parsed(await gateway.raw(sent)).status == 200, host
+
+
+@asynchronous
+async def test_folded_lines_are_refused(gateway: Serving) -> None:
+    """
+    D16: after the request line, after a field, before the end.
+    """
+    for fields in (
+        b" X: y\r\n" + HOST,
+        HOST + b"X: y\r\n z\r\n",
+        HOST + b"X: y\r\n\tz\r\n",
+        HOST + b"X: y\r\n \r\n",
+        HOST + b" chunked\r\n",
+    ):
+        answer = await refused(gateway, GET + fields + END)
+        assert answer.problem == BAD_HEADERS, fields
+
+
+@asynchronous
+async def test_a_chunked_http_1_0_request_is_refused(gateway: Serving) -> None:
+    """
+    D16: that version knows no chunks, so a proxy may have seen another body.
+    """
+    post = CANCEL.replace(b"HTTP/1.1", b"HTTP/1.0") + JSON
+    answer = await refused(
+        gateway, post + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    )
+    assert answer.problem == BAD_HEADERS
+    answer = parsed(await gateway.raw(post + b"Content-Length: 2\r\n\r\n{}"))
+    assert answer.problem == (404, "device_refused", None)
+
+
+@asynchronous
+async def test_an_oversize_header_is_431(gateway: Serving) -> None:
+    """
+    D16, B17, B67: a field over 8190 bytes or more than 64 fields; nothing comes back.
+    """
+    get = GET + HOST
+    for fields in (
+        b"X: " + b"x" * 8188 + b"\r\n",
+        b"X: " + b"x" * 17_000,
+        b"X: " + b"x" * 200_000,
+        b"X: y\r\n" * 64,
+        b"X-Request-ID: " + b"x" * 65_536 + b"\r\n",
+        b"Authorization: Bearer " + b"x" * 65_536 + b"\r\n",
+    ):
+        answer = await refused(gateway, get + fields + END)
+        assert answer.problem == (431, "header_limit", None)
+        assert b"xx" not in answer.content
+    for fields in (b"X: " + b"x" * 8187 + b"\r\n", b"X: y\r\n" * 62):
+        answer = parsed(await gateway.raw(get + fields + CLOSE + END))
+        assert answer.status == 200
+
+
+@asynchronous
+async def test_a_request_line_has_8190_bytes(gateway: Serving) -> None:
+    """
+    http.md §1, B59: at the limit and one past it.
+    """
+    for extra, status in ((0, 404), (1, 400)):
+        line = b"GET /" + b"x" * (8190 - 14 + extra) + b" HTTP/1.1"
+        assert len(line) == 8190 + extra
+        answer = parsed(await gateway.raw(line + END + AUTH + CLOSE + END))
+        assert answer.status == status
+    assert answer.error["param"] == "request_line"
+
+
+@asynchronous
+async def test_guards_stand_behind_an_answer_too(gateway: Serving) -> None:
+    """
+    A kept connection: the fault ends it, the answers before it came in order.
+    """
+    good = GET + HOST + END
+    answers = await gateway.raw(good + good + GET + END + good)
+
+    assert answers.count(b'{"status":"ok"}') == 2
+    assert parsed(answers[answers.index(b"HTTP/1.1 400") :]).problem == BAD_HEADERS
+
+
+@asynchronous
+async def test_an_expected_100_is_sent_when_the_body_is_wanted(
+    gateway: Serving,
+) -> None:
+    """
+    http.md §3, D16, B63: not before the length was accepted; once.
+    """
+    expect = JSON + b"Expect: 100-continue\r\n"
+    raw = await gateway.connect()
+    raw.send(CANCEL + expect + b"Content-Length: 2\r\n\r\n")
+    await raw.until(b"HTTP/1.1 100 Continue\r\n\r\n")
+    raw.send(b"{}")
+    await raw.until(b"device_refused")
+    assert raw.received.count(b"100 Continue") == 1
+
+    for head, length, code in (
+        (CANCEL + expect, 99_999_999_999, b"body_limit"),
+        (b"POST /nowhere HTTP/1.1\r\n" + expect, 2, b"route_not_found"),
+        (CANCEL + expect.replace(TOKEN.encode(), b"x"), 2, b"invalid_api_key"),
+        (CANCEL + expect.replace(b"json", b"xml"), 2, b"content_type"),
+    ):
+        answer = await gateway.raw(head + b"Content-Length: %d\r\n\r\n" % length)
+        assert b"100 Continue" not in answer
+        assert code in answer
+
+
+@asynchronous
+async def test_a_budget_that_is_full_sends_no_100(serve: Serve) -> None:
+    """
+    http.md §3: credit before `100 Continue`.
+    """
+    gateway = await serve(limits=Limits(body_credit=10))
+    answer = parsed(
+        await gateway.raw(
+            CANCEL + JSON + b"Expect: 100-continue\r\nContent-Length: 11\r\n\r\n"
+        )
+    )
+
+    assert answer.problem == (429, "transport_limit", None)
+
+
+@asynchronous
+async def test_other_expectations_are_417_on_any_route(gateway: Serving) -> None:
+    """
+    D16, http.md §1: with a body nobody waits for, the connection ends.
+    """
+    for line in (b"POST /nowhere HTTP/1.1\r\n", CANCEL, b"OPTIONS * HTTP/1.1\r\n"):
+        answer = await refused(
+            gateway, line + JSON + b"Expect: 200-ok\r\nContent-Length: 2\r\n\r\n"
+        )
+        assert answer.problem == (417, "expectation", None)
+
+
+@asynchronous
+async def test_targets_of_every_form(gateway: Serving) -> None:
+    """
+    D16, B67: the absolute form is served; other odd ones get JSON.
+    """
+    for target, status in (
+        (b"http://x:1/healthz", 200),
+        (b"HTTPS://x/v1/models?", 200),
+        (b"http://x", 404),
+        (b"*", 404),
+        (b"healthz", 404),
+        (b"//healthz", 404),
+        (b"/healthz#x", 404),
+        (b"/healthz/", 404),
+        (b"/../healthz", 404),
+        (b"x:1", 404),
+    ):
+        answer = parsed(
+            await gateway.raw(b"GET %b HTTP/1.1\r\n" % target + AUTH + CLOSE + END)
+        )
+        assert answer.status == status, target
+        assert json.loads(answer.content)
+
+
+@asynchronous
+async def test_methods_nobody_knows_are_405(gateway: Serving) -> None:
+    """
+    D15, B67: with `Allow`, JSON, and as they are written.
+    """
+    for method in (b"get", b"BREW", b"CONNECT", b"TRACE", b"PROPFIND", b"X" * 100):
+        answer = parsed(
+            await gateway.raw(method + GET.removeprefix(b"GET") + HOST + CLOSE + END)
+        )
+        assert answer.problem == (405, "method", None)
+        assert answer.header("allow") == "GET, HEAD"
+
+
+@asynchronous
+async def test_options_of_everything(gateway: Serving) -> None:
+    """
+    D28, B67: `OPTIONS *` is a preflight like any other.
+    """
+    options = b"OPTIONS * HTTP/1.1\r\n" + HOST + CLOSE
+    asks = b"Access-Control-Request-Method: GET\r\n"
+    origin = b"Origin: " + ORIGIN.encode() + END
+    answer = parsed(await gateway.raw(options + origin + asks + END))
+    assert answer.status == 204
+    assert answer.header("access-control-allow-origin") == ORIGIN
+    answer = parsed(await gateway.raw(options + asks + END))
+    assert answer.problem == (400, "invalid_field", "Origin")
+    answer = parsed(await gateway.raw(options + b"Origin: null\r\n" + asks + END))
+    assert answer.problem == (403, "origin_forbidden", None)
