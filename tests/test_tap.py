@@ -32,6 +32,8 @@ from tests.processes import (
     twistd,
 )
 
+pytestmark = pytest.mark.e2e
+
 LISTENING = "listening on"
 _PEM = serialization.Encoding.PEM
 
@@ -280,3 +282,20 @@ def test_tls_files_that_are_no_use_are_one_line_and_exit_1(
         assert process.code() == 1, process
     (line,) = process.lines("critical")
     assert line.startswith(f"gateway cannot start: {path}")
+
+
+def test_tls_without_pyopenssl_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['OpenSSL'] = None\n"
+        "from twisted_aotx.gateway.settings import GatewaySettings\n"
+        "from twisted_aotx.wiring_gateway import tls_options\n"
+        "settings = GatewaySettings(socket='s', revision=1, models=(),"
+        " certificate='c', key='k')\n"
+        "tls_options(settings)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
+
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith("certificate: TLS needs pyOpenSSL: pip install 'Twisted[tls]'")
