@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from twisted.internet.defer import Deferred, gatherResults
 
 from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.serving import TOKEN, TOKEN_2, Raw, Serving, parsed, sleep
+from twisted_aotx.errors import Problem
 from twisted_aotx.gateway.settings import Limits
 from twisted_aotx.wire.numbers import Operation
 
@@ -293,3 +295,46 @@ async def test_a_waiting_body_is_not_read_into_memory(serve: Serve) -> None:
     await holder.until(b"}}")
     assert parsed(await raw.until(b"}}")).problem == BAD
     assert is_free(gateway)
+
+
+@asynchronous
+async def test_a_client_that_leaves_does_not_wait_any_longer(serve: Serve) -> None:
+    """
+    D29, http.md §3: its place among the waiters and its credit are free at once.
+    """
+    gateway = await serve(limits=Limits(body_readers=2))
+    first, second = await _begun(gateway), await _begun(gateway)
+    budgets = gateway.gateway.budgets
+    assert (budgets.readers.held, budgets.readers.waiters) == (1, 1)
+
+    assert second.transport is not None
+    second.transport.abortConnection()  # type: ignore[attr-defined]
+    await sleep(0.05)
+
+    assert (budgets.readers.held, budgets.readers.waiters) == (1, 0)
+    assert budgets.bodies.held == 1
+    first.send(b"{}")
+    await first.until(b"}}")
+    assert is_free(gateway)
+
+
+@asynchronous
+async def test_waiters_are_bounded_by_connections(serve: Serve) -> None:
+    """
+    D29: `connections` is the bound of those that wait, too; one more is 429 at once.
+    """
+    gateway = await serve(limits=Limits(body_readers=1, connections=3))
+    readers = gateway.gateway.budgets.readers
+    assert readers.limit == 1
+    waiting = [
+        Deferred.fromCoroutine(readers.take(principal))
+        for principal in (b"a", b"b", b"c", b"d")
+    ]
+    assert readers.waiters == 3
+
+    with pytest.raises(Problem):
+        await readers.take(b"e")
+
+    for each in waiting:
+        each.addCallback(lambda hold: hold.release())
+    assert await gatherResults(waiting) == [None] * 4
