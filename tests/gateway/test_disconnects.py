@@ -119,6 +119,8 @@ async def test_leaving_during_submit(
     await sleep(0.05)
     assert gateway.device.count(Operation.CANCEL) == 0
     answering[0].callback(b"")
+    if disconnect == "cancel":
+        await eventually(lambda: gateway.device.count(Operation.CANCEL))
     await settled(gateway)
 
     assert gateway.device.count(Operation.CANCEL) == (disconnect == "cancel")

@@ -19,7 +19,8 @@ Most of them are told where the thing itself is tested:
 | B67 | test_guards, test_connection |
 | B69 | test_guards |
 | B73 | test_checks, and here |
-| B75, B85 | test_auth, test_problems, and here |
+| B75 | test_auth, and here |
+| B85 | test_auth, test_problems |
 | B77 | test_connection, test_resource, and here |
 | B87, B89 | test_problems, test_sdk |
 | B91 | test_health |
