@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from twisted.application.service import IService, MultiService
+from twisted.logger import capturedLogs, formatEvent
 from zope.interface.verify import verifyObject
 
 from tests.broker.bench import Bench, answer_to, failure_of, grants, packet
@@ -205,16 +206,20 @@ def test_as_a_service(bench: Bench) -> None:
     assert not bench.is_listening()
 
 
-def test_reload_changes_nothing(serving: Bench) -> None:
-    """A reload keeps the table, the peers and the socket."""
-    peer = serving.connect()
+def test_log(serving: Bench) -> None:
+    """Readiness and breaches are logged by channel and kind, never by content."""
+    secret = b"do not log this"
+    with capturedLogs() as events:
+        for broken in (secret, bytes(65537), packet(1, secret, operation=1)):
+            serving.send(serving.connect(), broken)
 
-    serving.service.reload()
-    serving.world.settle()
-
-    assert serving.mailboxes.published == []
-    serving.send(peer, packet())
-    assert serving.mailboxes.published == [(1, packet())]
+    logged = [formatEvent(event) for event in events if event["log_level"].name]
+    assert [line for line in logged if line.startswith("channel")] == [
+        "channel 1 closed: a packet under 128 bytes",
+        "channel 1 closed: a packet over 65,536 bytes",
+        "channel 1 closed: operation 1",
+    ]
+    assert secret.decode() not in repr(events)
 
 
 def test_accept_error_does_not_end_the_service(

@@ -15,6 +15,8 @@ from twisted_aotx.broker.protocol import BrokerProtocol
 from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.seqpacket import Deadlines, PacketClock, SeqPacketAddress
 
+_log = Logger("aotx.broker")
+
 
 class BrokerFactory(Factory):
     """
@@ -25,7 +27,6 @@ class BrokerFactory(Factory):
     """
 
     noisy = False
-    _log = Logger()
 
     def __init__(
         self,
@@ -49,10 +50,10 @@ class BrokerFactory(Factory):
         """A peer connected; *addr* is a `SeqPacketAddress` with its credentials."""
         credentials = cast(SeqPacketAddress, addr).credentials
         if credentials is None or credentials.uid != self._uid:
-            self._log.warn("a peer of another user was closed")
+            _log.warn("a peer of another user was closed")
             return None
         if not self._free:
-            self._log.warn("a peer was closed: every channel is taken")
+            _log.warn("a peer was closed: every channel is taken")
             return None
         channel = self._channels[self._free.pop()]
         channel.happened(ChannelEvent.ATTACHED)

@@ -18,12 +18,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from twisted_aotx.seqpacket import PacketProtocol, SeqPacketConnection
+from twisted_aotx.seqpacket import PacketProtocol, PacketTooLong, SeqPacketConnection
 from twisted_aotx.wire.numbers import Operation
 from twisted_aotx.wire.packet import HEADER_BYTES
 
 #: The operation word of a GRANTS packet, bytes 8..11.
 _GRANTS: Final = Operation.GRANTS.to_bytes(4, "little")
+_log = Logger("aotx.broker")
 
 
 class Exchange(Protocol):
@@ -52,8 +53,6 @@ class BrokerProtocol(PacketProtocol):
     Attributes:
         channel: index of the peer's channel.
     """
-
-    _log = Logger()
 
     def __init__(self, exchange: Exchange, channel: int) -> None:
         self._exchange = exchange
@@ -93,11 +92,16 @@ class BrokerProtocol(PacketProtocol):
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         """The channel is free, or will be after the reply."""
+        if reason is not None and reason.check(PacketTooLong):
+            self._warn("a packet over 65,536 bytes")
         self._exchange.lost(self)
 
     def _refuse(self, why: str) -> None:
-        self._log.warn("channel {channel} closed: {why}", channel=self.channel, why=why)
+        self._warn(why)
         self.close()
+
+    def _warn(self, why: str) -> None:
+        _log.warn("channel {channel} closed: {why}", channel=self.channel, why=why)
 
     # --- IPushProducer, of replies ----------------------------------------------------
 

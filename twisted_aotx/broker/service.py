@@ -20,6 +20,8 @@ from twisted_aotx.seqpacket import PacketReactor, SeqPacketPort, System, SystemC
 from twisted_aotx.wire.numbers import Status
 from twisted_aotx.wire.packet import split_reply
 
+_log = Logger("aotx.broker")
+
 
 class BrokerService(Service):
     """
@@ -40,7 +42,6 @@ class BrokerService(Service):
     """
 
     name = "broker"
-    _log = Logger(namespace="aotx.broker")
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class BrokerService(Service):
             reason = refused.socketError.strerror
             raise SocketUnavailable(self._socket_path, reason) from None
         self._port = port
-        self._log.info(
+        _log.info(
             "ready at {path}, {channels} channels for peers",
             path=self._socket_path,
             channels=self._mailboxes.channels - 1,
@@ -118,12 +119,6 @@ class BrokerService(Service):
                 self._operator.answered()
             else:
                 self._factory.answered(channel)
-
-    def reload(self) -> None:
-        """
-        The operator asks for a new grant table: not possible yet without a restart.
-        """
-        self._log.warn("the grants file is read at start; the table in force stays")
 
     def stop(self) -> Deferred[None]:
         """
