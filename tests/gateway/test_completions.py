@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 import pytest
-import pytest_twisted
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import Clock
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, INFORMATION, DeviceScript, Running
 from tests.gateway.feeds import CHAT, body, eventually
@@ -47,7 +47,7 @@ def end_with(end: tuple[int, int, int, int], output: bytes = b"part") -> Any:
     return ended
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_completion_has_exactly_this_shape(gateway: Serving) -> None:
     """
     cases I 137, I 139.
@@ -86,7 +86,7 @@ async def test_a_completion_has_exactly_this_shape(gateway: Serving) -> None:
     assert (submission.temperature, submission.top_p) == (1.0, 1.0)
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_the_limit_is_a_reason_of_its_own(gateway: Serving) -> None:
     """
     B41: `length` when it was cut, `stop` when it ended.
@@ -99,7 +99,7 @@ async def test_the_limit_is_a_reason_of_its_own(gateway: Serving) -> None:
     assert gateway.device.only.submission.limit == 3
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_empty_completion_is_one(gateway: Serving) -> None:
     gateway.device.on_submit = lambda request: request.complete(b"")
 
@@ -108,7 +108,7 @@ async def test_an_empty_completion_is_one(gateway: Serving) -> None:
     assert answer.json["choices"][0]["message"]["content"] == ""
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_completion_waits_for_its_end(gateway: Serving) -> None:
     pending = Deferred.fromCoroutine(gateway.post(CHAT, body()))
     await eventually(lambda: gateway.device.count(Operation.READ) >= 2)
@@ -123,7 +123,7 @@ async def test_a_completion_waits_for_its_end(gateway: Serving) -> None:
     assert answer.json["choices"][0]["message"]["content"] == "one two"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_more_output_than_one_window(gateway: Serving) -> None:
     """
     cases D 65: windows hold at most 65,408 bytes; the answer has them all.
@@ -137,7 +137,7 @@ async def test_more_output_than_one_window(gateway: Serving) -> None:
     assert gateway.device.count(Operation.READ) == 3
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_ill_formed_output_is_replaced(gateway: Serving) -> None:
     """
     cases I 143, D18: once per maximal subpart.
@@ -152,7 +152,7 @@ async def test_ill_formed_output_is_replaced(gateway: Serving) -> None:
 
 
 @pytest.mark.parametrize(("end", "expected"), ENDS)
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_bad_end_is_an_error(
     gateway: Serving, end: Any, expected: tuple[int, str]
 ) -> None:
@@ -179,7 +179,7 @@ async def test_a_bad_end_is_an_error(
         ((FAILED, 0, 500, 0), (None, None)),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_bad_end_says_whether_to_try_again(
     gateway: Serving, end: Any, retry: tuple[str | None, str | None]
 ) -> None:
@@ -194,7 +194,7 @@ async def test_a_bad_end_says_whether_to_try_again(
 
 
 @pytest.mark.parametrize("total", [200_000, 200_001])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_more_output_than_the_device_declares(
     gateway: Serving, total: int
 ) -> None:
@@ -212,7 +212,7 @@ async def test_more_output_than_the_device_declares(
     assert answer.header("x-request-id")
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_completion_has_its_time(serve: Serve) -> None:
     """
     504 `response_timeout` over operation_seconds; the request runs on.
@@ -236,7 +236,7 @@ async def test_a_completion_has_its_time(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 410, 413, 429, 503])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_refused_submission_names_its_request(
     gateway: Serving, status: int
 ) -> None:
@@ -265,7 +265,7 @@ async def test_a_refused_submission_names_its_request(
     [(b"", "device_connection"), (b"x" * 200, "invalid_device_response")],
 )
 @pytest.mark.parametrize("operation", [Operation.SUBMIT, Operation.READ])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_device_that_fails_in_the_midst(
     gateway: Serving, operation: int, answer_bytes: bytes, code: str
 ) -> None:
@@ -295,7 +295,7 @@ async def test_a_device_that_fails_in_the_midst(
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_what_fails_before_has_no_request(
     gateway: Serving, wrong: dict[str, Any], problem: Any, stream: bool
 ) -> None:
@@ -310,7 +310,7 @@ async def test_what_fails_before_has_no_request(
     assert gateway.gateway.budgets.work.held == 0
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_without_the_action_nothing_is_asked(gateway: Serving) -> None:
     """
     403 `inference_forbidden`.
@@ -321,7 +321,7 @@ async def test_without_the_action_nothing_is_asked(gateway: Serving) -> None:
     assert gateway.device.operations == []
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_model_that_is_not_granted_is_not_found(serve: Serve) -> None:
     """
     An alias of another principal looks like one that there is not.
@@ -339,7 +339,7 @@ async def test_a_model_that_is_not_granted_is_not_found(serve: Serve) -> None:
     assert other.problem == (404, "model_not_found", "model")
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_64_principals_at_once_do_not_mix(serve: Serve) -> None:
     """
     cases I 145: 64 distinct ids, each its own text and usage.
@@ -391,7 +391,7 @@ async def test_64_principals_at_once_do_not_mix(serve: Serve) -> None:
     assert owners == {principal.id for principal in principals}
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_completions_hold_a_work_slot(serve: Serve) -> None:
     """
     http.md §3: 429 at once when there is none; freed with the answer.
@@ -412,7 +412,7 @@ async def test_completions_hold_a_work_slot(serve: Serve) -> None:
     assert (first.status, after.status) == (200, 200)
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_zero_id_is_never_chosen(gateway: Serving) -> None:
     ids = [bytes(16), bytes(16), b"\x01" * 16]
     gateway.gateway.random_bytes = lambda size: ids.pop(0)
@@ -423,7 +423,7 @@ async def test_a_zero_id_is_never_chosen(gateway: Serving) -> None:
     assert answer.json["id"] == "chatcmpl-" + "01" * 16
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_new_epoch_is_noticed(gateway: Serving) -> None:
     """
     A submission to an epoch that is gone is refused; the next one knows better.
@@ -440,7 +440,7 @@ async def test_a_new_epoch_is_noticed(gateway: Serving) -> None:
     assert str(after.header("x-request-id"))[:20] == f"req-{EPOCH + 1:016x}"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_device_without_the_role(serve: Serve) -> None:
     gateway = await serve(
         DeviceScript(attrs.evolve(INFORMATION, models=(), controls=()))

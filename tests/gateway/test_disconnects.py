@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import attrs
 import pytest
-import pytest_twisted
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, INFORMATION, DeviceScript
 from tests.gateway.feeds import CHAT, REQUESTS, body, eventually, feed, packet
@@ -55,7 +55,7 @@ async def running(gateway: Serving, *, stream: bool) -> Raw:
 @WAYS
 @RULES
 @pytest.mark.parametrize("leave", [abort, close])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_client_that_leaves_detaches_or_cancels(
     serve: Serve, stream: bool, disconnect: str, leave: Any
 ) -> None:
@@ -92,7 +92,7 @@ async def test_a_client_that_leaves_detaches_or_cancels(
 
 @WAYS
 @RULES
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_leaving_during_submit(
     serve: Serve, stream: bool, disconnect: str
 ) -> None:
@@ -131,7 +131,7 @@ async def test_leaving_during_submit(
 
 @WAYS
 @RULES
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_leaving_before_submit(
     serve: Serve, stream: bool, disconnect: str
 ) -> None:
@@ -162,7 +162,7 @@ async def test_leaving_before_submit(
 
 
 @WAYS
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_failed_cancel_is_the_device_s_to_end(
     serve: Serve, stream: bool
 ) -> None:
@@ -187,7 +187,7 @@ async def test_a_failed_cancel_is_the_device_s_to_end(
 
 
 @WAYS
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_answer_that_was_given_is_not_cancelled(
     serve: Serve, stream: bool
 ) -> None:
@@ -211,7 +211,7 @@ async def test_an_answer_that_was_given_is_not_cancelled(
 @WAYS
 @RULES
 @pytest.mark.parametrize("seed", range(6))
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_leaving_at_any_moment_leaves_nothing_behind(
     serve: Serve, stream: bool, disconnect: str, seed: int
 ) -> None:
@@ -257,7 +257,7 @@ async def test_leaving_at_any_moment_leaves_nothing_behind(
     assert after.status == 200
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_native_requests_never_notice(serve: Serve) -> None:
     """
     D20: neither a submitter nor a reader that leaves cancels native work.
@@ -275,7 +275,7 @@ async def test_native_requests_never_notice(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("native", [False, True])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_client_that_reads_nothing(serve: Serve, native: bool) -> None:
     """
     Nothing is read ahead for it; it is dropped after write_seconds, its slot is freed,
@@ -315,7 +315,7 @@ def _wide(gateway: Serving) -> Any:
 
 
 @pytest.mark.parametrize("native", [False, True])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_client_that_left_has_no_timers(serve: Serve, native: bool) -> None:
     """
     Neither keep-alive nor deadline nor pause outlives the stream.
@@ -336,7 +336,7 @@ async def test_a_client_that_left_has_no_timers(serve: Serve, native: bool) -> N
     assert clock.getDelayedCalls() == []
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_client_that_takes_nothing_is_not_kept_alive(serve: Serve) -> None:
     """
     What waits for it stays bounded: keep-alive lines are not added to it.
@@ -363,7 +363,7 @@ async def test_a_client_that_takes_nothing_is_not_kept_alive(serve: Serve) -> No
     assert b": ping" not in raw.received
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_slow_reader_gets_everything(gateway: Serving) -> None:
     """
     A reader that stops and goes on loses nothing.

@@ -10,9 +10,9 @@ import random
 from typing import Any
 
 import pytest
-import pytest_twisted
 from twisted.internet.task import Clock
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, Running
 from tests.gateway.feeds import Record, eventually, feed, stream
@@ -53,7 +53,7 @@ def states(records: list[Record]) -> list[tuple[str, bool, int]]:
     ]
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_events_have_exactly_this_shape(gateway: Serving) -> None:
     path = await submitted(gateway)
     handle = path.rpartition("/")[2]
@@ -106,7 +106,7 @@ async def test_events_have_exactly_this_shape(gateway: Serving) -> None:
     assert b"DONE" not in read.raw
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_status_for_each_change_and_one_at_the_end(gateway: Serving) -> None:
     path = await submitted(gateway)
     request = gateway.device.only
@@ -144,7 +144,7 @@ async def test_a_status_for_each_change_and_one_at_the_end(gateway: Serving) -> 
         (Phase.CANCELLED, "cancelled"),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_ended_request_tells_its_end_once(
     gateway: Serving, phase: int, state: str
 ) -> None:
@@ -165,7 +165,7 @@ async def test_an_ended_request_tells_its_end_once(
     assert last[0].data == whole[-1].data
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_resumed_anywhere_the_bytes_are_the_same(gateway: Serving) -> None:
     """
     B19, B21, B27: by cursor or Last-Event-ID, as often as wanted.
@@ -185,7 +185,7 @@ async def test_resumed_anywhere_the_bytes_are_the_same(gateway: Serving) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_resumed_in_the_midst_the_whole_is_exact(
     gateway: Serving, seed: int
 ) -> None:
@@ -238,7 +238,7 @@ async def test_resumed_in_the_midst_the_whole_is_exact(
         "*",
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_last_event_id_of_another_form(gateway: Serving, last: str) -> None:
     """
     cases J 151, B19: another handle is refused, the device is not asked.
@@ -253,7 +253,7 @@ async def test_a_last_event_id_of_another_form(gateway: Serving, last: str) -> N
     assert gateway.gateway.budgets.work.held == 0
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_one_position_at_a_time(gateway: Serving) -> None:
     """
     cases J 151: cursor and Last-Event-ID exclude each other; an empty header is none.
@@ -277,7 +277,7 @@ async def test_one_position_at_a_time(gateway: Serving) -> None:
     assert most.problem == (409, "device_refused", None)
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_beyond_the_end_there_is_no_stream(gateway: Serving) -> None:
     """
     cases J 151: DEV 409 before the stream starts; so also of a running request.
@@ -293,7 +293,7 @@ async def test_beyond_the_end_there_is_no_stream(gateway: Serving) -> None:
     assert gateway.gateway.budgets.work.held == 0
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_error_in_the_midst_is_an_event(gateway: Serving) -> None:
     path = await submitted(gateway)
     read = await feed(gateway, f"{path}/events")
@@ -308,7 +308,7 @@ async def test_an_error_in_the_midst_is_an_event(gateway: Serving) -> None:
     assert states(read.records) == [("queued", False, 0)]
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_stream_has_its_time(serve: Serve) -> None:
     """
     http.md §6: over operation_seconds 504 `operation_timeout`, as an event.
@@ -334,7 +334,7 @@ async def test_a_stream_has_its_time(serve: Serve) -> None:
     assert after.json["state"] == "queued"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_the_end_meets_the_deadline(serve: Serve) -> None:
     """
     Both in one turn: one last record, either of the two.
@@ -354,7 +354,7 @@ async def test_the_end_meets_the_deadline(serve: Serve) -> None:
     assert events in (["status", "error"], ["status", "emission", "status"])
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_silence_is_kept_alive(serve: Serve) -> None:
     gateway = await serve(ping_seconds=4)
     path = await submitted(gateway)
@@ -368,7 +368,7 @@ async def test_silence_is_kept_alive(serve: Serve) -> None:
     await eventually(lambda: read.raw.endswith(b"\n\n" + b": ping\n" * 3))
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_head_gives_the_headers_and_no_subscription(gateway: Serving) -> None:
     """
     D15, B65: the same checks, status and headers; no body, no slot, one READ.
@@ -392,7 +392,7 @@ async def test_head_gives_the_headers_and_no_subscription(gateway: Serving) -> N
     assert reads[1].cursor == 9
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_heads_leave_nothing_behind(gateway: Serving) -> None:
     path = await submitted(gateway)
     for _ in range(50):
@@ -404,7 +404,7 @@ async def test_heads_leave_nothing_behind(gateway: Serving) -> None:
     assert gateway.gateway.budgets.work.held == 0
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_many_readers_of_one_request(gateway: Serving) -> None:
     path = await submitted(gateway)
     feeds = [await feed(gateway, f"{path}/events?cursor=0") for _ in range(5)]

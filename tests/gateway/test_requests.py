@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 import pytest
-import pytest_twisted
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, DeviceScript
 from tests.gateway.feeds import REQUESTS, body
@@ -40,7 +40,7 @@ def output(status: Response) -> bytes:
     return base64.b64decode(status.json["output"]["bytes"])
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_admission(gateway: Serving) -> None:
     """
     cases J 148.
@@ -78,7 +78,7 @@ async def test_an_admission(gateway: Serving) -> None:
         ),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_what_fails_before_has_no_request(
     gateway: Serving, wrong: dict[str, Any], problem: Any
 ) -> None:
@@ -92,7 +92,7 @@ async def test_what_fails_before_has_no_request(
     assert gateway.device.count(Operation.SUBMIT) == 0
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_control_is_sent(gateway: Serving) -> None:
     """
     cases J 155: exactly 48 bytes.
@@ -106,7 +106,7 @@ async def test_a_control_is_sent(gateway: Serving) -> None:
     )
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_device_without_selection(serve: Serve) -> None:
     """
     cases J 155.
@@ -124,7 +124,7 @@ async def test_a_device_without_selection(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 410, 413, 429, 503])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_refused_submission_names_its_request(
     gateway: Serving, status: int
 ) -> None:
@@ -141,7 +141,7 @@ async def test_a_refused_submission_names_its_request(
     assert answer.header("x-request-id") == f"req-{EPOCH:016x}-{submit.id.hex()}"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_without_the_action(gateway: Serving) -> None:
     """
     http.md §6: submitting is 403 `inference_forbidden`, the rest is the device's 403.
@@ -162,7 +162,7 @@ async def test_without_the_action(gateway: Serving) -> None:
     assert [h.principal for h, _ in gateway.peer.requests] == [P2] * 3
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_work_slots_of_native_routes(serve: Serve) -> None:
     """
     http.md §3: POST requests and GET events hold one; reading and cancelling none.
@@ -199,7 +199,7 @@ PHASES = [
 
 
 @pytest.mark.parametrize(("phase", "state", "reason"), PHASES)
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_status(
     gateway: Serving, phase: int, state: str, reason: str | None
 ) -> None:
@@ -237,7 +237,7 @@ async def test_a_status(
     assert answer.header("x-request-id") == handle
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_windows_from_every_cursor(gateway: Serving) -> None:
     path = await submitted(gateway)
     gateway.device.only.complete(b"0123456789")
@@ -254,7 +254,7 @@ async def test_windows_from_every_cursor(gateway: Serving) -> None:
     assert beyond.header("x-should-retry") == "false"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_long_output_in_windows(gateway: Serving) -> None:
     path = await submitted(gateway)
     gateway.device.only.complete(b"ab" * 50_000)
@@ -271,7 +271,7 @@ async def test_long_output_in_windows(gateway: Serving) -> None:
     "cursor", ["", "-1", "+1", "1.0", "x", "1" * 21, str(2**64), "¹"]
 )
 @pytest.mark.parametrize("events", ["", "/events"])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_cursors_that_are_none(
     gateway: Serving, cursor: str, events: str
 ) -> None:
@@ -285,7 +285,7 @@ async def test_cursors_that_are_none(
     assert gateway.device.operations == []
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_cancel(gateway: Serving) -> None:
     """
     B03: the answer may still say running; output from 0.
@@ -303,7 +303,7 @@ async def test_cancel(gateway: Serving) -> None:
     assert answer.header("x-request-id") == path.rpartition("/")[2]
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_cancel_of_what_has_ended_changes_nothing(gateway: Serving) -> None:
     path = await submitted(gateway)
     gateway.device.only.complete(b"done")
@@ -324,7 +324,7 @@ async def test_a_cancel_of_what_has_ended_changes_nothing(gateway: Serving) -> N
         (b"{", (400, "invalid_field", "body")),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_the_body_of_a_cancel(
     gateway: Serving, content: bytes, problem: Any
 ) -> None:
@@ -358,7 +358,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("handle", MALFORMED)
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_malformed_handle_is_no_route(gateway: Serving, handle: str) -> None:
     """
     cases J 152, B15.
@@ -378,7 +378,7 @@ async def test_a_malformed_handle_is_no_route(gateway: Serving, handle: str) -> 
 @pytest.mark.parametrize(
     "handle", [f"req-{0:016x}-{'ab' * 16}", f"req-{EPOCH:016x}-{'00' * 16}"]
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_zero_in_a_handle(gateway: Serving, handle: str) -> None:
     """
     cases J 152: 400 param request_id, and every such answer names it.
@@ -395,7 +395,7 @@ async def test_a_zero_in_a_handle(gateway: Serving, handle: str) -> None:
     assert gateway.device.operations == []
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_older_epoch_is_gone(gateway: Serving) -> None:
     """
     cases J 152, B25.
@@ -413,7 +413,7 @@ async def test_an_older_epoch_is_gone(gateway: Serving) -> None:
         assert answer.header("x-should-retry") == "false"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_foreign_handle_is_an_unknown_one(serve: Serve) -> None:
     """
     D22: the same bytes apart from the id, whatever cursor or state.

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import openai
 import pytest
-import pytest_twisted
 from twisted.internet.threads import deferToThread
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import Running
 from tests.gateway.serving import TOKEN, Serving
@@ -57,14 +57,14 @@ def growing(output: str) -> Callable[[Running], None]:
     return read
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_models_are_listed(gateway: Serving) -> None:
     models = await ask(gateway, lambda client: client.models.list().data)
 
     assert [model.id for model in models] == ["org/m", "m"]
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_chat_and_its_next_turn(gateway: Serving) -> None:
     """
     What came back is sent back as it is, as every chat does.
@@ -89,7 +89,7 @@ async def test_a_chat_and_its_next_turn(gateway: Serving) -> None:
     assert [getattr(part, "text", None) for part in said] == [b"hi", b"hello", b"again"]
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_stream_with_usage(gateway: Serving) -> None:
     gateway.device.on_read = growing("héllo 😀")
 
@@ -114,7 +114,7 @@ async def test_a_stream_with_usage(gateway: Serving) -> None:
     assert all(chunk.usage is None for chunk in chunks[:-1])
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_silence_does_not_break_a_stream(serve: Serve) -> None:
     """
     B31: keep-alive lines are nothing to the package.
@@ -137,7 +137,7 @@ async def test_silence_does_not_break_a_stream(serve: Serve) -> None:
     assert text == "at last"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_stream_that_fails_raises(gateway: Serving) -> None:
     def fail(request: Running) -> None:
         request.say(b"so far")
@@ -167,7 +167,7 @@ async def test_a_stream_that_fails_raises(gateway: Serving) -> None:
         ({"messages": []}, openai.BadRequestError, "invalid_field"),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_errors_are_the_package_s(
     gateway: Serving, change: dict[str, Any], error: type[Exception], code: str
 ) -> None:
@@ -192,7 +192,7 @@ async def test_errors_are_the_package_s(
         (429, openai.RateLimitError, 3),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_only_what_may_pass_is_tried_again(
     gateway: Serving, status: int, error: type[Exception], arrivals: int
 ) -> None:
@@ -214,7 +214,7 @@ async def test_only_what_may_pass_is_tried_again(
     assert gateway.device.count(Operation.SUBMIT) == arrivals
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_what_the_package_s_users_set_without_meaning_it(
     gateway: Serving,
 ) -> None:

@@ -5,8 +5,8 @@ Framing of server-sent events (`http.md` §6, §7, D23).
 from __future__ import annotations
 
 import pytest
-import pytest_twisted
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.feeds import CHAT, body, feed
 from tests.gateway.serving import TOKEN, digest
@@ -44,7 +44,7 @@ def test_the_end_and_the_keep_alive() -> None:
     assert PING == b": ping\n"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_the_longest_name_fits_the_smallest_event(serve: Serve) -> None:
     """
     event_bytes ≥ 1024 leaves room for every record that a stream has.
@@ -68,7 +68,7 @@ async def test_the_longest_name_fits_the_smallest_event(serve: Serve) -> None:
     assert max(len(raw) + 2 for raw in read.raw.split(b"\n\n")) <= 1024
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_an_event_that_cannot_fit(serve: Serve) -> None:
     """
     503 `event_limit`: a name that no configuration file allows makes records too long.

@@ -9,9 +9,9 @@ import random
 from typing import Any
 
 import pytest
-import pytest_twisted
 from twisted.internet.task import Clock
 
+from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, Running
 from tests.gateway.feeds import (
@@ -62,7 +62,7 @@ def bytewise() -> Any:
         yield 1
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_records_in_their_order(gateway: Serving) -> None:
     """
     cases I 140: role, text, finish, usage, [DONE]; a byte of a character at a time.
@@ -109,7 +109,7 @@ async def test_records_in_their_order(gateway: Serving) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": False}}])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_usage_only_when_asked_for(
     gateway: Serving, options: dict[str, Any]
 ) -> None:
@@ -137,7 +137,7 @@ ILL_FORMED = [
 
 @pytest.mark.parametrize("output", ILL_FORMED)
 @pytest.mark.parametrize("seed", range(3))
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_however_it_comes_the_text_is_one(
     gateway: Serving, output: bytes, seed: int
 ) -> None:
@@ -158,7 +158,7 @@ async def test_however_it_comes_the_text_is_one(
 
 
 @pytest.mark.parametrize("event_bytes", [1024, 65536])
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_every_record_fits_event_bytes(serve: Serve, event_bytes: int) -> None:
     """
     Raw bytes per event: min(4096, floor((event_bytes − 768) / 6)); the worst escapes.
@@ -178,7 +178,7 @@ async def test_every_record_fits_event_bytes(serve: Serve, event_bytes: int) -> 
 
 
 @pytest.mark.parametrize(("end", "expected"), ENDS)
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_bad_end_is_the_last_record(
     gateway: Serving, end: Any, expected: tuple[int, str]
 ) -> None:
@@ -205,7 +205,7 @@ async def test_a_bad_end_is_the_last_record(
         (lambda request: b"x" * 200, "invalid_device_response"),
     ],
 )
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_device_that_fails_before_and_after_the_first_read(
     gateway: Serving, answer: Any, code: str
 ) -> None:
@@ -234,7 +234,7 @@ async def test_a_device_that_fails_before_and_after_the_first_read(
     assert gateway.gateway.budgets.work.held == 0
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_stream_beyond_the_declared_output(gateway: Serving) -> None:
     """
     413 `output_limit` in the midst of a stream.
@@ -246,7 +246,7 @@ async def test_a_stream_beyond_the_declared_output(gateway: Serving) -> None:
     assert records[-1].data["error"]["code"] == "output_limit"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_a_stream_has_its_time(serve: Serve) -> None:
     """
     504 `response_timeout`, as a record; the request runs on.
@@ -266,7 +266,7 @@ async def test_a_stream_has_its_time(serve: Serve) -> None:
     assert clock.getDelayedCalls() == []
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_text_comes_as_it_is_made(gateway: Serving) -> None:
     """
     The role at once, each piece before the next one is there.
@@ -285,7 +285,7 @@ async def test_text_comes_as_it_is_made(gateway: Serving) -> None:
     assert text_of(read.records) == "one two three"
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_silence_is_kept_alive(serve: Serve) -> None:
     """
     B31, D23: `: ping` and one newline, between records, after 15 s without output.
@@ -321,7 +321,7 @@ def _turn(clock: Clock, seconds: float) -> bool:
     return True
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_no_keep_alive_when_it_is_off(serve: Serve) -> None:
     gateway = await serve(ping_seconds=0, limits=Limits(operation_seconds=1000))
     clock = Clock()
@@ -336,7 +336,7 @@ async def test_no_keep_alive_when_it_is_off(serve: Serve) -> None:
     assert b"ping" not in read.raw
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_native_bytes_are_exact(gateway: Serving) -> None:
     """
     cases I 143: only the text of completions is decoded.
@@ -350,7 +350,7 @@ async def test_native_bytes_are_exact(gateway: Serving) -> None:
     assert base64.b64decode(status.json["output"]["bytes"]) == output
 
 
-@pytest_twisted.ensureDeferred
+@asynchronous
 async def test_streams_hold_a_work_slot_to_their_end(serve: Serve) -> None:
     gateway = await serve(limits=Limits(work=1))
     read = await feed(gateway, CHAT, json=body(stream=True))

@@ -15,12 +15,18 @@ refuses it [D17].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from twisted_aotx.gateway.messages import Turn, conversation
+from twisted_aotx.gateway.neutral import (
+    NEUTRAL,
+    check_neutral,
+    is_integer,
+    is_number,
+)
 from twisted_aotx.gateway.problems import ProblemCode, invalid_field, refusal
 from twisted_aotx.gateway.selection import selector
 from twisted_aotx.limits import LINK_BYTES, PAYLOAD_BYTES_MAX
@@ -85,7 +91,7 @@ def completion(body: Mapping[str, Any], terms: Terms) -> Form:
     Raises:
         Problem: with the status, code and param of `http.md` §5.
     """
-    _keys(body, _COMMON | _NEUTRAL.keys())
+    _keys(body, _COMMON | NEUTRAL.keys())
     fields = {
         name: value
         for name, value in body.items()
@@ -123,7 +129,7 @@ def _form(fields: Mapping[str, Any], terms: Terms, *, native: bool) -> Form:
     limit = _limit(fields, terms.output_tokens)
     temperature, top_p = _sampling(fields)
     if not native:
-        _neutral(fields)
+        check_neutral(fields)
     turns = conversation(fields["messages"], native=native)
     _fits(turns, row, terms)
     submission = Submission(
@@ -167,7 +173,7 @@ def _constants(fields: Mapping[str, Any]) -> None:
     """
     The fields that are known and have one value.
     """
-    if "n" in fields and not (_is_integer(fields["n"]) and fields["n"] == 1):
+    if "n" in fields and not (is_integer(fields["n"]) and fields["n"] == 1):
         raise invalid_field("n", "n must be 1.")
     if "modalities" in fields and fields["modalities"] != ["text"]:
         raise invalid_field("modalities", 'modalities must be ["text"].')
@@ -187,7 +193,7 @@ def _limit(fields: Mapping[str, Any], output_tokens: int) -> int:
         message = "max_tokens and max_completion_tokens exclude each other."
         raise invalid_field("max_completion_tokens", message)
     limit = given[0]
-    if not _is_integer(limit) or not 1 <= limit <= output_tokens:
+    if not is_integer(limit) or not 1 <= limit <= output_tokens:
         message = f"The token limit must be an integer from 1 to {output_tokens}."
         raise invalid_field("max_completion_tokens", message)
     return int(limit)
@@ -195,19 +201,13 @@ def _limit(fields: Mapping[str, Any], output_tokens: int) -> int:
 
 def _sampling(fields: Mapping[str, Any]) -> tuple[float, float]:
     temperature = fields.get("temperature", 1.0)
-    if not _is_number(temperature) or not 0 <= temperature <= 2:
+    if not is_number(temperature) or not 0 <= temperature <= 2:
         raise invalid_field("temperature", "temperature must be a number from 0 to 2.")
     top_p = fields.get("top_p", 1.0)
-    if not _is_number(top_p) or not 0 < top_p <= 1:
+    if not is_number(top_p) or not 0 < top_p <= 1:
         raise invalid_field("top_p", "top_p must be a number above 0, at most 1.")
     # Adding 0.0 turns -0.0 into 0.0.
     return float(temperature) + 0.0, max(float(top_p), TOP_P_MIN)
-
-
-def _neutral(fields: Mapping[str, Any]) -> None:
-    for name, accepted in _NEUTRAL.items():
-        if name in fields and not accepted(fields[name], fields):
-            raise invalid_field(name, f"This value of {name} is not offered.")
 
 
 def _fits(turns: tuple[Turn, ...], row: ModelRow, terms: Terms) -> None:
@@ -226,41 +226,3 @@ def _fits(turns: tuple[Turn, ...], row: ModelRow, terms: Terms) -> None:
     if media:
         message = "Media are not available here."
         raise refusal(ProblemCode.DEVICE_REFUSED, message=message, status=503)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_zero(value: object, fields: Mapping[str, Any]) -> bool:
-    return _is_number(value) and value == 0
-
-
-def _seed(value: object, fields: Mapping[str, Any]) -> bool:
-    return _is_integer(value) and _is_zero(fields.get("temperature"), fields)
-
-
-def _metadata(value: object, fields: Mapping[str, Any]) -> bool:
-    return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
-
-
-#: What cannot change the result, by field [D17]: (value, every field) → accepted.
-_NEUTRAL: Final[dict[str, Callable[[Any, Mapping[str, Any]], bool]]] = {
-    "frequency_penalty": _is_zero,
-    "presence_penalty": _is_zero,
-    "logprobs": lambda value, _: value is False,
-    "logit_bias": lambda value, _: value == {},
-    "stop": lambda value, _: value == [],
-    "tools": lambda value, _: value == [],
-    "tool_choice": lambda value, _: value == "none",
-    "seed": _seed,
-    "response_format": lambda value, _: value == {"type": "text"},
-    "parallel_tool_calls": lambda value, _: isinstance(value, bool),
-    "service_tier": lambda value, _: value == "auto",
-    "user": lambda value, _: isinstance(value, str),
-    "metadata": _metadata,
-}
