@@ -161,6 +161,37 @@ async def test_leaving_before_submit(
     assert gateway.device.operations == [Operation.INFO]
 
 
+@asynchronous
+async def test_leaving_and_the_first_read_at_once(serve: Serve) -> None:
+    """
+    The reply comes after the client went and before the work was stopped for it.
+    """
+    gateway = await serve(disconnect="cancel")
+    answering: list[Deferred[bytes]] = []
+
+    def hold(request: Any) -> Any:
+        if request.operation != Operation.READ:
+            return NotImplemented
+        answering.append(Deferred())
+        return answering[0].addCallback(
+            lambda _: reply_to(request, 200, b"x", epoch=EPOCH, phase=3, total_bytes=1)
+        )
+
+    gateway.device.before = hold
+    # On this clock nothing is stopped before it is set forward.
+    clock = gateway.gateway.reactor = Clock()
+    raw = await gateway.connect()
+    raw.send(packet(CHAT, body(stream=True)))
+    await eventually(lambda: answering)
+    abort(raw)
+    await eventually(lambda: gateway.gateway.budgets.work.held == 0)
+
+    answering[0].callback(b"")
+    await eventually(lambda: gateway.device.count(Operation.CANCEL) == 1)
+
+    assert clock.getDelayedCalls() == []
+
+
 @WAYS
 @asynchronous
 async def test_a_failed_cancel_is_the_device_s_to_end(
