@@ -327,7 +327,14 @@ class DeviceRules(RuleBasedStateMachine):
             self._tick()
 
     def teardown(self) -> None:
-        """Let everything queued be leased, then read all of it."""
+        try:
+            self._wind_up()
+        finally:
+            self.pair.close()
+            self.pair.free()
+
+    def _wind_up(self) -> None:
+        """Let everything queued be leased or expire, then read all of it."""
         self.pair.set_hold(False)
         self._audit()
         for _ in range(self.capacities.requests + 2):

@@ -136,6 +136,9 @@ class Oracle:
     def close(self) -> None:
         """Nothing runs here."""
 
+    def free(self) -> None:
+        """Nothing is open here."""
+
     def tick(self, now_ns: int) -> None:
         state = self.state
         if state.restoring:

@@ -144,5 +144,13 @@ class Pair:
     def invariants(self) -> Sequence[str]:
         return [*self.device.invariants(), *self.oracle.invariants()]
 
+    def close(self) -> None:
+        self.device.close()
+        self.oracle.close()
+
+    def free(self) -> None:
+        self.device.free()
+        self.oracle.free()
+
     def digest(self) -> bytes | str:
         return self.device.digest()

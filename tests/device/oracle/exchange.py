@@ -82,11 +82,11 @@ def _collect(state: State, lease: Lease) -> None:
         if event.kind == EMIT and _is_in_order(lease, take, event):
             take.append(event)
             continue
-        if _append(state, lease, take):
+        if _append(state, lease, take, ended=event.kind in ENDING):
             take = []
             _handle(state, lease, event)
     if lease.outcome is None:
-        _append(state, lease, take)
+        _append(state, lease, take, ended=False)
 
 
 def _is_in_order(lease: Lease, take: list[Event], event: Event) -> bool:
@@ -99,12 +99,20 @@ def _is_in_order(lease: Lease, take: list[Event], event: Event) -> bool:
     )
 
 
-def _append(state: State, lease: Lease, take: list[Event]) -> bool:
-    """Add a whole take to the result, or discard it whole [D5]."""
+def _append(state: State, lease: Lease, take: list[Event], *, ended: bool) -> bool:
+    """
+    Add a whole take to the result, or discard it whole [D5].
+
+    *ended*: the engine's last report came right behind it, so there is none to stop.
+    """
     entry = lease.entry
     data = b"".join(event.data for event in take)
     if len(entry.output) + len(data) > state.capacities.output_bytes:
-        stop(state, lease, Outcome(phase=CANCELLED, status=413, cancel=1))
+        outcome = Outcome(phase=CANCELLED, status=413, cancel=1)
+        if ended:
+            decide(lease, outcome)
+        else:
+            stop(state, lease, outcome)
         return False
     entry.output += data
     entry.sampled_tokens += sum(event.value for event in take)

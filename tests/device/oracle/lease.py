@@ -40,6 +40,7 @@ def work(state: State) -> None:
     for model in state.models.values():
         model.active = model.reported_active
         model.lost = False
+    _lease_check(state, lost)
     _end_where(state, 403, lambda entry: not _is_current(state, entry))
     limit = state.capacities.request_seconds * SECOND
     _end_where(state, 504, lambda entry: state.now - entry.opened_ns > limit)
@@ -47,7 +48,6 @@ def work(state: State) -> None:
         lease = state.leases[slot]
         if lease.entry.cancel:
             stop(state, lease, Outcome(phase=CANCELLED, status=409, cancel=1))
-    _lease_check(state, lost)
     _lease(state)
 
 

@@ -1,0 +1,62 @@
+"""
+How a test of this folder gets its device: the oracle, or the compiled device with the
+oracle beside it (`pair.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tests.device.capacities import SMALL
+from tests.device.driver import (
+    EPOCH,
+    HASH_KEY,
+    SEED_KEY,
+    Driver,
+    Played,
+    SteppedDevice,
+    played_engine,
+)
+from tests.device.model import Oracle
+from tests.device.pair import Pair
+from twisted_aotx.device.host import Device
+from twisted_aotx.limits import Capacities
+
+
+class Start(Protocol):
+    """The fixture `start`: a driver around a fresh device without any grant."""
+
+    def __call__(
+        self,
+        capacities: Capacities = SMALL,
+        *,
+        engines: Sequence[Played] | None = None,
+    ) -> Driver: ...
+
+
+def start_device(
+    kind: str, capacities: Capacities, engines: Sequence[Played] | None
+) -> Driver:
+    """*kind* is `oracle` or `compiled`; by default role 2 may use every slot."""
+    if engines is None:
+        engines = [
+            played_engine(
+                capacity=capacities.slots - 1,
+                sequence_tokens=capacities.sequence_tokens,
+            )
+        ]
+    oracle = Oracle(
+        capacities, epoch=EPOCH, hash_key=HASH_KEY, seed_key=SEED_KEY, engines=engines
+    )
+    device: SteppedDevice = oracle
+    if kind == "compiled":
+        compiled = Device(
+            capacities,
+            epoch=EPOCH,
+            hash_key=HASH_KEY,
+            seed_key=SEED_KEY,
+            engines=engines,  # type: ignore[arg-type]  # only facts are looked at
+        )
+        device = Pair(compiled, oracle)
+    return Driver(device, capacities)
