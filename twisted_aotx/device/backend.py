@@ -57,6 +57,19 @@ def store_release(words: Any, index: Any, value: Any) -> None:
     words[index] = value
 
 
+def copy_bytes(
+    target: Any, at: Any, source: Any, start: Any, size: Any, lane: Any, lanes: Any
+) -> None:
+    """
+    This lane's share of `target[at : at + size] = source[start : start + size]`.
+
+    Both are u8 arrays that do not overlap; a *size* of 0 or less copies nothing.
+    """
+    if size > 0:
+        end = start + size
+        target[at + lane : at + size : lanes] = source[start + lane : end : lanes]
+
+
 def barrier() -> None:
     """All lanes of the block wait for each other. A single lane goes on."""
     wait = getattr(threading.current_thread(), "syncthreads", None)
@@ -120,6 +133,43 @@ def _store_release_cpu(words, index, value):
 @overload(barrier, target="cpu")
 def _barrier_cpu():
     return lambda: None
+
+
+@intrinsic
+def _copy_cpu(typingctx, target, at, source, start, size):
+    for array in (target, source):
+        if not is_words(array) or array.dtype.bitwidth != 8:
+            return None
+
+    def build(context, builder, signature, args):
+        def cast(n):
+            return context.cast(builder, args[n], signature.args[n], types.intp)
+
+        cgutils.raw_memcpy(
+            builder,
+            item_pointer(context, builder, signature.args[0], args[0], cast(1)),
+            item_pointer(context, builder, signature.args[2], args[2], cast(3)),
+            cast(4),
+            1,
+        )
+        return context.get_dummy_value()
+
+    return types.none(target, at, source, start, size), build
+
+
+@overload(copy_bytes, target="cpu")
+def _copy_bytes_cpu(target, at, source, start, size, lane, lanes):
+    """The one lane copies at once; with checked indexes, byte by byte."""
+
+    def one_by_one(target, at, source, start, size, lane, lanes):
+        for k in range(lane, size, lanes):
+            target[at + k] = source[start + k]
+
+    def at_once(target, at, source, start, size, lane, lanes):
+        if size > 0:
+            _copy_cpu(target, at, source, start, size)
+
+    return one_by_one if config.BOUNDSCHECK else at_once
 
 
 #: Re-exported for `gpu`, which builds inline PTX.

@@ -39,6 +39,27 @@ def read64(frame: Any, at: Any) -> Any:
 
 
 @dev
+def read64_first_highest(frame: Any, at: Any) -> Any:
+    """
+    Eight bytes from byte *at* as u64.
+
+    Unsigned indexes: a signed one may count from the end, and looking at its sign keeps
+    the compiler from reading all eight at once.
+    """
+    k = u64(at)
+    return (
+        (u64(frame[k]) << u64(56))
+        | (u64(frame[k + u64(1)]) << u64(48))
+        | (u64(frame[k + u64(2)]) << u64(40))
+        | (u64(frame[k + u64(3)]) << u64(32))
+        | (u64(frame[k + u64(4)]) << u64(24))
+        | (u64(frame[k + u64(5)]) << u64(16))
+        | (u64(frame[k + u64(6)]) << u64(8))
+        | u64(frame[k + u64(7)])
+    )
+
+
+@dev
 def write32(frame: Any, at: Any, value: Any) -> None:
     """Write the low 32 bits of i64 *value* at byte *at*."""
     frame[at] = value & 255

@@ -17,7 +17,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, load_acquire, store_release
+from twisted_aotx.device.backend import (
+    copy_bytes,
+    dev,
+    i64,
+    load_acquire,
+    store_release,
+)
 from twisted_aotx.device.mailbox import power_of_two
 from twisted_aotx.device.numbers import (
     EVENT_BYTES,
@@ -107,13 +113,13 @@ def copy_order(
     numbers[6] = H.o_rendered_bytes[slot]
     numbers[7] = H.o_span_count[slot]
     numbers[8] = H.o_payload_bytes[slot]
-    for k in range(H.o_rendered_bytes[slot]):
-        rendered[k] = H.o_rendered[slot][k]
+    size = H.o_rendered_bytes[slot]
+    copy_bytes(rendered, 0, H.o_rendered[slot], 0, size, 0, 1)
     for k in range(H.o_span_count[slot]):
         spans[k][0] = H.o_span_end[slot][k]
         spans[k][1] = H.o_span_class[slot][k]
-    for k in range(H.o_payload_bytes[slot]):
-        payload[k] = H.o_payload[slot][k]
+    size = H.o_payload_bytes[slot]
+    copy_bytes(payload, 0, H.o_payload[slot], 0, size, 0, 1)
     store_release(H.o_state, slot, 0)
     return i64(1)
 
@@ -138,9 +144,10 @@ def post_event(
     H.e_generation[slot][at] = generation
     H.e_value[slot][at] = value
     H.e_size[slot][at] = size
-    ring = H.e_data[slot]
-    for k in range(size):
-        ring[(bytes_tail + k) & (EVENT_BYTES - 1)] = data[k]
+    start = bytes_tail & (EVENT_BYTES - 1)
+    first = min(size, EVENT_BYTES - start)
+    copy_bytes(H.e_data[slot], start, data, 0, first, 0, 1)
+    copy_bytes(H.e_data[slot], 0, data, first, size - first, 0, 1)
     H.e_bytes_tail[slot] = bytes_tail + size
     store_release(H.e_tail, slot, tail + 1)
     return i64(1)

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, load_acquire, store_release, u64
+from twisted_aotx.device.backend import (
+    copy_bytes,
+    dev,
+    i64,
+    load_acquire,
+    store_release,
+    u64,
+)
 from twisted_aotx.device.engine_mail import push_order
 from twisted_aotx.device.events import collect_lease
 from twisted_aotx.device.numbers import (
@@ -67,8 +74,7 @@ def render_orders(H: Any, D: Any, lane: Any, lanes: Any) -> None:
         request = D.s_request[slot]
         render_prompt(H, D, slot, request)
         size = D.r_payload_bytes[request]
-        for k in range(size):
-            H.o_payload[slot][k] = D.r_payload[request][k]
+        copy_bytes(H.o_payload[slot], 0, D.r_payload[request], 0, size, 0, 1)
         H.o_payload_bytes[slot] = size
         H.o_generation[slot] = D.s_generation[slot]
         H.o_role[slot] = D.r_role[request]
@@ -113,10 +119,11 @@ def append(H: Any, D: Any, lane: Any, lanes: Any) -> None:
             request = D.s_request[slot]
             output = D.r_output[request]
             total = D.r_total[request]
-            start = D.take_from[slot]
+            start = D.take_from[slot] & (EVENT_BYTES - 1)
+            first = min(size, EVENT_BYTES - start)
             ring = H.e_data[slot]
-            for k in range(lane, size, lanes):
-                output[total + k] = ring[(start + k) & (EVENT_BYTES - 1)]
+            copy_bytes(output, total, ring, start, first, lane, lanes)
+            copy_bytes(output, total + first, ring, 0, size - first, lane, lanes)
 
 
 @dev

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, u64
+from twisted_aotx.device.backend import copy_bytes, dev, i64, u64
 from twisted_aotx.device.bits import BITMAP_WORDS, read32, write32, write64
 from twisted_aotx.device.numbers import FRAME_BYTES, HEADER, OP_SUBMIT
 from twisted_aotx.limits import Capacities
@@ -121,8 +121,7 @@ def copy_windows(H: Any, D: Any, lane: Any, lanes: Any) -> None:
             data = H.mail[channel]["data"]
             output = D.r_output[D.window_request[channel]]
             start = D.window_cursor[channel]
-            for k in range(lane, size, lanes):
-                data[HEADER + k] = output[start + k]
+            copy_bytes(data, HEADER, output, start, size, lane, lanes)
 
 
 @dev
@@ -131,9 +130,8 @@ def keep_payloads(D: Any, lane: Any, lanes: Any) -> None:
     for n in range(D.stores):
         frame = D.frame[D.store_channel[n]]
         request = i64(D.store_request[n])
-        payload = D.r_payload[request]
-        for k in range(lane, D.r_payload_bytes[request], lanes):
-            payload[k] = frame[HEADER + k]
+        size = D.r_payload_bytes[request]
+        copy_bytes(D.r_payload[request], 0, frame, HEADER, size, lane, lanes)
 
 
 @dev

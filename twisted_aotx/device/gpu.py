@@ -24,6 +24,7 @@ from twisted_aotx.device import configure as _configure
 from twisted_aotx.device import entries, loop, roles
 from twisted_aotx.device.backend import (
     barrier,
+    copy_bytes,
     i64,
     is_words,
     item_pointer,
@@ -100,6 +101,15 @@ def register() -> None:
     @overload(store_release)
     def store_release_cuda(words, index, value):
         return lambda words, index, value: store_cuda(words, index, value)
+
+    @overload(copy_bytes)
+    def copy_bytes_cuda(target, at, source, start, size, lane, lanes):
+        # Lanes side by side take bytes side by side, which the card joins.
+        def share(target, at, source, start, size, lane, lanes):
+            for k in range(lane, size, lanes):
+                target[at + k] = source[start + k]
+
+        return share
 
     @overload(barrier)
     def barrier_cuda():

@@ -14,7 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, load_acquire, store_release, u64
+from twisted_aotx.device.backend import (
+    copy_bytes,
+    dev,
+    i64,
+    load_acquire,
+    store_release,
+    u64,
+)
 from twisted_aotx.device.bits import bitmap_set
 from twisted_aotx.device.numbers import (
     ANSWERED,
@@ -88,8 +95,7 @@ def publish(H: Any, channel: Any, packet: Any, size: Any, length: Any) -> Any:
     if mailbox_state(H, channel) != OURS:
         return i64(0)
     data = H.mail[channel]["data"]
-    for k in range(size):
-        data[k] = packet[k]
+    copy_bytes(data, 0, packet, 0, size, 0, 1)
     H.mail["length"][channel] = u64(length)
     H.mail["generation"][channel] = H.mail["generation"][channel] + u64(1)
     store_release(H.mail["state"], channel, u64(PUBLISHED))
@@ -117,8 +123,7 @@ def copy_reply(H: Any, channel: Any, out: Any) -> Any:
         return i64(-1)
     size = i64(H.mail["length"][channel])
     data = H.mail[channel]["data"]
-    for k in range(size):
-        out[k] = data[k]
+    copy_bytes(out, 0, data, 0, size, 0, 1)
     return size
 
 
@@ -166,8 +171,7 @@ def copy_in(H: Any, D: Any, lane: Any, lanes: Any) -> None:
         if size >= HEADER and size <= FRAME_BYTES:
             source = H.mail[channel]["data"]
             frame = D.frame[channel]
-            for k in range(lane, size, lanes):
-                frame[k] = source[k]
+            copy_bytes(frame, 0, source, 0, size, lane, lanes)
 
 
 @dev
@@ -180,8 +184,7 @@ def copy_out(H: Any, D: Any, lane: Any, lanes: Any) -> None:
         size = D.reply_length[channel]
         frame = D.frame[channel]
         data = H.mail[channel]["data"]
-        for k in range(lane, size, lanes):
-            data[k] = frame[k]
+        copy_bytes(data, 0, frame, 0, size, lane, lanes)
 
 
 @dev

@@ -44,6 +44,14 @@ _SIZE = tuple(len(text) for text, _ in _TEXT)
 _KIND = tuple(kind for _, kind in _TEXT)
 _COUNT = len(_TEXT)
 
+_EACH = 0x0101010101010101
+_TOP_BITS = u64(0x80 * _EACH)
+_LOW_BITS = u64(0x7F * _EACH)
+_UNDERSCORES = u64(0x5F * _EACH)
+#: `:` and `>` differ in bit 2 alone.
+_COLONS = u64(0x3A * _EACH)
+_NO_BIT_2 = u64(0xFB * _EACH)
+
 #: No window that old touches text any more.
 AGE_MAX = max(_SIZE)
 
@@ -52,6 +60,19 @@ AGE_MAX = max(_SIZE)
 def may_end_marker(byte: Any) -> Any:
     """1 for the bytes that markers end in: `:`, `_` and `>`."""
     if byte == 0x3A or byte == 0x5F or byte == 0x3E:
+        return i64(1)
+    return i64(0)
+
+
+@dev
+def is_plain(word: Any) -> Any:
+    """1 if eight bytes are ASCII and none of them may end a marker, else 0."""
+    if (word & _TOP_BITS) != u64(0):
+        return i64(0)
+    # Adding 0x7F sets the top bit of every byte that is not zero: not equal.
+    others = ((word & _NO_BIT_2) ^ _COLONS) + _LOW_BITS
+    others = others & ((word ^ _UNDERSCORES) + _LOW_BITS)
+    if (others & _TOP_BITS) == _TOP_BITS:
         return i64(1)
     return i64(0)
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device.backend import dev, i64, u64
-from twisted_aotx.device.bits import read32
+from twisted_aotx.device.backend import copy_bytes, dev, i64, u64
+from twisted_aotx.device.bits import read32, read64_first_highest
 from twisted_aotx.device.markers import (
     AGE_MAX,
     ENGINE_MARKER,
     MEDIA_LINK,
+    is_plain,
     may_end_marker,
     seen_marker,
 )
@@ -38,10 +39,12 @@ from twisted_aotx.device.roles import (
     THINK_OPEN,
     USER_HEAD,
 )
-from twisted_aotx.device.utf8 import BROKEN, next_state
+from twisted_aotx.device.utf8 import first_byte, next_state
 from twisted_aotx.limits import MESSAGES_MAX, PARTS_MAX
 
 _MESSAGE_ROLE_MAX = 2
+#: Bytes that are looked at one by one after eight that are not plain; more are likely.
+_CAREFUL_BYTES = 16
 
 
 @dev
@@ -98,22 +101,49 @@ def _push_template(D: Any, role: Any, span: Any, first: Any, window: Any) -> Any
 
 
 @dev
+def _push_character(frame: Any, at: Any, end: Any, low: Any, high: Any) -> Any:
+    """
+    Feed the character at byte *at* into the window *low*, *high*.
+
+    Returns where the next one begins, the window, and 0 or what is wrong with it.
+    """
+    byte = i64(frame[u64(at)])
+    at += 1
+    high = (high << u64(8)) | (low >> u64(56))
+    low = (low << u64(8)) | u64(byte)
+    state = i64(0)
+    if byte >= 0x80:
+        state = first_byte(byte)
+    while state > 0 and at < end:
+        byte = i64(frame[u64(at)])
+        at += 1
+        high = (high << u64(8)) | (low >> u64(56))
+        low = (low << u64(8)) | u64(byte)
+        state = next_state(state, byte)
+    return at, low, high, state
+
+
+@dev
 def _push_text(frame: Any, at: Any, size: Any, window: Any) -> Any:
     """
     Feed *size* bytes of caller text into *window*; also 1 if they are strict UTF-8.
     """
     low, high, age, found = window
+    end = at + size
     state = i64(0)
-    for k in range(at, at + size):
-        byte = i64(frame[k])
-        if state != 0 or byte >= 0x80:
-            state = next_state(state, byte)
-            if state == BROKEN:
-                return low, high, age, found, i64(0)
-        high = (high << u64(8)) | (low >> u64(56))
-        low = (low << u64(8)) | u64(byte)
-        if may_end_marker(byte) == 1:
-            found |= seen_marker(low, high, i64(0))
+    while at < end and state == 0:
+        while end - at >= 8:
+            word = read64_first_highest(frame, at)
+            if is_plain(word) == 0:
+                break
+            high = low
+            low = word
+            at += 8
+        stop = min(at + _CAREFUL_BYTES, end)
+        while at < stop and state == 0:
+            at, low, high, state = _push_character(frame, at, end, low, high)
+            if may_end_marker(i64(low & u64(255))) == 1:
+                found |= seen_marker(low, high, i64(0))
     valid = i64(0)
     if state == 0:
         valid = i64(1)
@@ -188,9 +218,9 @@ def _put_template(
 ) -> Any:
     text = D.span[role][span]
     out = H.o_rendered[slot]
-    for k in range(first, D.span_bytes[role][span]):
-        out[at] = text[k]
-        at += 1
+    size = D.span_bytes[role][span] - first
+    copy_bytes(out, at, text, first, size, 0, 1)
+    at += size
     _end_span(H, slot, at, SPAN_TEMPLATE)
     return at
 
@@ -205,10 +235,8 @@ def render_prompt(H: Any, D: Any, slot: Any, request: Any) -> None:
     out = H.o_rendered[slot]
     prefix = D.prefix_bytes[role] + i64(0)
     H.o_span_count[slot] = 0
-    rendered = i64(0)
-    for k in range(prefix):
-        out[k] = D.span[role][SYSTEM_HEAD][k]
-        rendered += 1
+    copy_bytes(out, 0, D.span[role][SYSTEM_HEAD], 0, prefix, 0, 1)
+    rendered = prefix + i64(0)
     _end_span(H, slot, rendered, SPAN_TEMPLATE)
     at = i64(4)
     for _ in range(read32(payload, 0)):
@@ -221,8 +249,7 @@ def render_prompt(H: Any, D: Any, slot: Any, request: Any) -> None:
         rendered = _put_template(H, D, slot, role, head, first, rendered)
         for _ in range(parts):
             size = read32(payload, at + 4)
-            for k in range(size):
-                out[rendered + k] = payload[at + 8 + k]
+            copy_bytes(out, rendered, payload, at + 8, size, 0, 1)
             rendered += size
             _end_span(H, slot, rendered, SPAN_CALLER)
             at += 8 + size

@@ -43,11 +43,7 @@ def first_byte(byte: Any) -> Any:
 
 @dev
 def next_state(state: Any, byte: Any) -> Any:
-    """The state after *byte* in *state* (not BROKEN); 0 at a boundary."""
-    if state == 0:
-        if byte < 0x80:
-            return i64(0)
-        return first_byte(byte)
+    """The state after *byte* in *state*, which expects one; 0 at a boundary."""
     if byte < ((state >> 8) & 255) or byte > (state >> 16):
         return i64(BROKEN)
     if (state & 255) == 1:
