@@ -132,8 +132,8 @@ def test_init_refuses_a_directory_that_others_can_write(tmp_path: Path) -> None:
     ("words", "reason"),
     [
         (["--host", "0.0.0.0"], "host: "),
-        (["--engine", "llama"], "no llama engine"),
-        (["--engine", "llama", "--model", "a.gguf"], "no llama engine"),
+        (["--engine", "llama", "--model", "/no/a.gguf"], "/no/a.gguf: No such file"),
+        (["--engine", "llama", "--model", __file__], "is no GGUF file"),
     ],
 )
 def test_init_says_why_it_made_nothing(
@@ -182,6 +182,7 @@ def test_init_that_fails_midway_leaves_nothing(
         ["init", "d", "--port", "65536"],
         ["init", "d", "--engine", "other"],
         ["init", "d", "--model", "a.gguf"],
+        ["init", "d", "--engine", "llama"],
         ["check"],
         ["grants"],
         ["grants", "--config", "gateway.json"],

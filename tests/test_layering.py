@@ -103,7 +103,10 @@ PARTS: dict[str, Part] = {
     # 4
     "gateway": Part(
         (*BASE, "wire", "client", "seqpacket.deadlines", "gateway"),
-        (*_TWISTED, *_RECORDS, "twisted.web", "twisted.application.service"),
+        (
+            *(*_TWISTED, *_RECORDS, "twisted.web", "twisted.application.service"),
+            "prometheus_client",
+        ),
         frozenset({"struct"}),
     ),
     # 5
@@ -116,6 +119,12 @@ PARTS: dict[str, Part] = {
     "wiring_runtime": _WIRING,
     "tls": _WIRING,
     "cli": _WIRING,
+    "cli_failures": _WIRING,
+    "cli_model": _WIRING,
+    "models": Part(
+        (*BASE, "config.initial", "engines.digest", "engines.model_file", "models"),
+        ("attrs",),
+    ),
     # Doubles for tests; shipped, but imported by nothing that is not a test.
     "testing": Part(
         (

@@ -7,20 +7,28 @@ Exit codes: 0 done, 1 a configuration or resource failure with one line per erro
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import click
 
+from twisted_aotx.cli_failures import told
+from twisted_aotx.cli_model import model as model_commands
 from twisted_aotx.config.files import replace_file
 from twisted_aotx.config.gateway import GatewayFile, load_gateway
 from twisted_aotx.config.grants import grant_table
-from twisted_aotx.config.initial import First, make_state_directory, new_token
-from twisted_aotx.errors import ConfigErrors
+from twisted_aotx.config.initial import (
+    LLAMA_CAPACITY,
+    First,
+    make_state_directory,
+    new_token,
+)
+from twisted_aotx.engines.memory import available, need
+from twisted_aotx.engines.memory import check as check_memory
+from twisted_aotx.engines.model_file import read_model_file
+from twisted_aotx.errors import EngineError
+from twisted_aotx.models.first import first_for
 from twisted_aotx.wiring_gateway import tls_options
 
 _FILE: Final = click.Path(path_type=Path)
@@ -35,6 +43,9 @@ def run() -> None:
     """Set up and check what `twistd aotx` runs."""
 
 
+run.add_command(model_commands)
+
+
 @run.command()
 @click.argument("directory", metavar="DIR", type=_FILE)
 @click.option(
@@ -47,12 +58,16 @@ def init(
     directory: Path, engine: str, model: Path | None, host: str, port: int
 ) -> None:
     """Make the state directory DIR with a first configuration and a token."""
+    first = First(host=host, port=port, now=int(time.time()))
     if engine == "llama":
-        _fail("--engine llama: this version has no llama engine yet; use reference")
-    if model is not None:
+        if model is None:
+            raise click.UsageError(
+                "--engine llama needs --model FILE; get one: aotx model fetch smollm2"
+            )
+        first = _for_model(first, model)
+    elif model is not None:
         raise click.UsageError("--model needs --engine llama")
-    with _told(directory):
-        first = First(host=host, port=port, now=int(time.time()), engine=engine)
+    with told(directory):
         make_state_directory(directory, first)
     click.echo(f"made {directory}: gateway.json, runtime.json, grants, token")
     click.echo(f"start it: twistd -n --pidfile= aotx --state {directory}")
@@ -63,7 +78,7 @@ def init(
 def check(config: Path) -> None:
     """Load a gateway's configuration as the gateway does; write nothing."""
     settings = _load(config).settings
-    with _told(config):
+    with told(config):
         tls_options(settings)
     click.echo(
         f"{config}: good: revision {settings.revision}, "
@@ -84,31 +99,28 @@ def token() -> None:
 def grants(config: Path, output: Path) -> None:
     """Write the grant table of a configuration, at once and durably."""
     table = grant_table(_load(config).settings)
-    with _told(output):
+    with told(output):
         replace_file(output, table.pack())
     click.echo(f"{output}: revision {table.revision}, {len(table.rows)} principal(s)")
 
 
+def _for_model(first: First, path: Path) -> First:
+    """*first* for the llama engine with the model *path*, if it can be served."""
+    with told(path):
+        model = read_model_file(path)
+    first = first_for(first, path, model)
+    try:
+        needed = need(model, LLAMA_CAPACITY, first.sequence_tokens)
+        check_memory(needed, available(), str(path))
+    except EngineError as error:
+        # Where it is to run, or when, there may be more.
+        click.echo(f"warning: {error}", err=True)
+    return first
+
+
 def _load(config: Path) -> GatewayFile:
-    with _told(config):
+    with told(config):
         file = load_gateway(config)
     for notice in file.notices:
         click.echo(f"{config}: warning: {notice}", err=True)
     return file
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turn what is wrong with *path* into one line per error and exit code 1."""
-    try:
-        yield
-    except ConfigErrors as errors:
-        _fail(*(f"{path}: {error}" for error in errors.errors))
-    except OSError as error:
-        _fail(f"{error.filename or path}: {error.strerror}")
-
-
-def _fail(*lines: str) -> None:
-    for line in lines:
-        click.echo(line, err=True)
-    sys.exit(1)

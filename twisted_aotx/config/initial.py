@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,10 @@ PRINCIPAL_ID: Final = "00000000000000000000000000000001"
 ACTIONS: Final = ("infer", "telemetry")
 #: Tokens of prompt and output that a request of the reference engine may have.
 REFERENCE_SEQUENCE_TOKENS: Final = 131072
+#: The same of the llama engine, and its requests at once: what a small model can hold
+#: in half a gigabyte (docs/models.md).
+LLAMA_SEQUENCE_TOKENS: Final = 2048
+LLAMA_CAPACITY: Final = 8
 #: In the order written; `aotx init` touches nothing if one of them is there.
 FILES: Final = ("token", "gateway.json", "runtime.json", "grants")
 
@@ -41,7 +46,12 @@ class First:
     port: int
     #: Seconds since 1970: when the model is said to be published.
     now: int
+    #: What clients ask for.
+    alias: str = "reference"
     engine: str = "reference"
+    #: The engine's own options in runtime.json.
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    sequence_tokens: int = REFERENCE_SEQUENCE_TOKENS
 
 
 def new_token() -> tuple[str, str]:
@@ -104,15 +114,15 @@ def _gateway(first: First, token_sha256: str) -> dict[str, Any]:
         "revision": "1",
         "host": first.host,
         "port": first.port,
-        "models": {first.engine: {"role": "language", "published_at": first.now}},
+        "models": {first.alias: {"role": "language", "published_at": first.now}},
         "principals": [
             {
                 "id": PRINCIPAL_ID,
                 "token_sha256": [token_sha256],
-                "models": [first.engine],
+                "models": [first.alias],
                 "actions": list(ACTIONS),
                 "pages": 0,
-                "tokens": REFERENCE_SEQUENCE_TOKENS - 1,
+                "tokens": first.sequence_tokens - 1,
                 "requests": 128,
                 "media": 128,
                 "media_bytes": 67108864,
@@ -123,8 +133,8 @@ def _gateway(first: First, token_sha256: str) -> dict[str, Any]:
 
 def _runtime(first: First) -> dict[str, Any]:
     return {
-        "device": {"backend": "cpu", "sequence_tokens": REFERENCE_SEQUENCE_TOKENS},
-        "models": {"language": {"engine": first.engine}},
+        "device": {"backend": "cpu", "sequence_tokens": first.sequence_tokens},
+        "models": {"language": {"engine": first.engine, **first.options}},
     }
 
 
