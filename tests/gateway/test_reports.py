@@ -11,7 +11,8 @@ Most of them are told where the thing itself is tested:
 | B35 | test_sse |
 | B37, B41 | test_completions |
 | B45, B47, B49 | test_bodies |
-| B51, B53 | test_forms |
+| B51 | test_neutral |
+| B53 | test_forms |
 | B59 | test_checks, test_models, test_guards |
 | B61 | test_connection |
 | B63 | test_bodies, test_guards, and here |
