@@ -122,7 +122,10 @@ PARTS: dict[str, Part] = {
     "cli_failures": _WIRING,
     "cli_model": _WIRING,
     "models": Part(
-        (*BASE, "config.initial", "engines.digest", "engines.model_file", "models"),
+        (
+            *(*BASE, "config.initial", "engines.digest", "engines.model_file"),
+            *("engines.llama.chat_template", "engines.llama.message_format", "models"),
+        ),
         ("attrs",),
     ),
     # Doubles for tests; shipped, but imported by nothing that is not a test.

@@ -29,6 +29,7 @@ from twisted_aotx.engines.memory import check as check_memory
 from twisted_aotx.engines.model_file import read_model_file
 from twisted_aotx.errors import EngineError
 from twisted_aotx.models.first import first_for
+from twisted_aotx.models.verdict import judge_template
 from twisted_aotx.wiring_gateway import tls_options
 
 _FILE: Final = click.Path(path_type=Path)
@@ -115,6 +116,9 @@ def _for_model(first: First, path: Path) -> First:
     except EngineError as error:
         # Where it is to run, or when, there may be more.
         click.echo(f"warning: {error}", err=True)
+    verdict = judge_template(model)
+    if verdict.is_usable is False:
+        click.echo(f"warning: {path}: chat template: {verdict.text}", err=True)
     return first
 
 

@@ -23,6 +23,7 @@ from twisted_aotx.engines.memory import available, gigabytes, need
 from twisted_aotx.engines.model_file import ModelFile, read_model_file
 from twisted_aotx.models.catalogue import MODELS, CatalogueModel
 from twisted_aotx.models.fetch import FetchError, fetch
+from twisted_aotx.models.verdict import judge_template
 
 _PATH: Final = click.Path(path_type=Path)
 
@@ -95,6 +96,7 @@ def inspect(file: Path, capacity: int, sequence_tokens: int) -> None:
         ("architecture", _architecture(found)),
         ("vocabulary", f"{found.vocabulary:,} tokens"),
         ("context", f"{found.context_tokens:,} tokens"),
+        ("template", judge_template(found).text),
         (
             "memory",
             f"{need(found, capacity, sequence_tokens)} "

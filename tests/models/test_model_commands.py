@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engines.gguf_files import CHATML_TEMPLATE
 from tests.engines.gguf_files import model as gguf_model
 from tests.models.commands import aotx
 from tests.models.wheels import make_wheel
@@ -130,6 +132,7 @@ def test_inspect_says_what_a_file_holds(file: Path) -> None:
     assert found["context"] == "512 tokens"
     assert found["vocabulary"] == "4 tokens"
     assert found["licence"] == "apache-2.0"
+    assert found["template"] == "usable"
     assert found["memory"].endswith("for 8 × 2,048 tokens")
     assert found["to be had"].endswith(" GB")
 
@@ -141,6 +144,41 @@ def test_inspect_reckons_for_what_is_asked(file: Path) -> None:
     )
 
     assert "KV cache 10.49 GB" in rows(result.stdout)["memory"]
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (None, "none; name a message format file with the option format"),
+        ("{{ broken", "cannot be used: it cannot be read: "),
+        ("{{ raise_exception('not for you') }}", "cannot be used: "),
+        (
+            "{% if messages[0].role != 'system' %}[s]You are kind.[/s]{% endif %}"
+            + CHATML_TEMPLATE,
+            "usable, without its default system message '[s]You are kind.[/s]'…",
+        ),
+    ],
+)
+def test_inspect_tries_the_template(file: Path, template: Any, said: str) -> None:
+    if template is None:
+        file.write_bytes(gguf_model(without=["tokenizer.chat_template"]))
+    else:
+        file.write_bytes(gguf_model(tokenizer__chat_template=template))
+
+    result = aotx("model", "inspect", file)
+
+    assert result.exit_code == 0
+    assert rows(result.stdout)["template"].startswith(said)
+
+
+def test_without_jinja2_a_template_is_not_tried(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+    result = aotx("model", "inspect", file)
+
+    assert rows(result.stdout)["template"].startswith("not tried: pip install")
 
 
 def cut(path: Path) -> None:
@@ -233,6 +271,20 @@ def test_init_warns_of_a_model_that_does_not_fit_now(
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"warning: {file} needs 0.07 GB")
+    assert (tmp_path / "var/runtime.json").exists()
+
+
+def test_init_warns_of_a_template_that_cannot_be_used(
+    file: Path, tmp_path: Path
+) -> None:
+    """The format's file may yet be written."""
+    file.write_bytes(gguf_model(without=["tokenizer.chat_template"]))
+
+    result = init(file, tmp_path / "var")
+
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"warning: {file}: chat template: none; name a message")
     assert (tmp_path / "var/runtime.json").exists()
 
 
