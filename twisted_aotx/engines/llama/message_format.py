@@ -56,16 +56,13 @@ _Messages = Sequence[tuple[str, str]]
 _Render = Callable[[_Messages, bool], str]
 
 
-def derive_format(
-    template: str, *, bos: str = "", eos: str = "", adds_bos: bool = False
-) -> Derived:
+def derive_format(template: str, *, bos: str = "", eos: str = "") -> Derived:
     """
     The message format of a chat template.
 
     Args:
         template: `tokenizer.chat_template`.
         bos, eos: Texts of the begin and end token, which templates may write.
-        adds_bos: Whether the vocabulary asks for the begin token.
 
     Raises:
         FormatError: it cannot be run, or is not made of spans.
@@ -77,9 +74,8 @@ def derive_format(
     assistant_tail = probe.gaps("sua")[-1]
     _, _, to_assistant, to_user, _ = probe.gaps("suau")
     user_head = _behind(to_user, assistant_tail, "an assistant message")
-    prefix, default_system = _beginning(
-        probe, head, user_head, user_tail, bos if adds_bos else ""
-    )
+    begin = bos if "bos_token" in template else ""
+    prefix, default_system = _beginning(probe, head, user_head, user_tail, begin)
     message_format = MessageFormat(
         system_head=head.encode(),
         system_tail=_before(after_system, user_head).encode(),
@@ -154,13 +150,13 @@ def _before(text: str, head: str) -> str:
 
 
 def _beginning(
-    probe: _Probe, head: str, user_head: str, user_tail: str, bos: str
+    probe: _Probe, head: str, user_head: str, user_tail: str, begin: str
 ) -> tuple[str, str]:
     """
     What stands once at the start of every prompt, and the default system message.
 
     The first says what a second system message lacks, if a template takes one; else
-    what is left of the head without any; else the begin token.
+    what is left of the head without any; else *begin*, the begin token.
     """
     lead = None
     with contextlib.suppress(FormatError):
@@ -174,7 +170,7 @@ def _beginning(
     if prefix is None and lead is not None and head.startswith(lead) and lead != head:
         prefix = lead
     if prefix is None:
-        prefix = bos if head.startswith(bos) else ""
+        prefix = begin if head.startswith(begin) else ""
     if lead is None or lead == prefix:
         return prefix, ""
     return prefix, lead.removeprefix(prefix)
