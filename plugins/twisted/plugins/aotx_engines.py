@@ -11,3 +11,8 @@ reference = EngineMaker(
     "twisted_aotx.engines.reference",
     "A small deterministic language model in the device's own kernels; needs nothing.",
 )
+llama = EngineMaker(
+    "llama",
+    "twisted_aotx.engines.llama.maker",
+    "GGUF models through llama.cpp, in a process of their own; needs the extra llama.",
+)
