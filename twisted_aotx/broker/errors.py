@@ -1,5 +1,5 @@
 """
-Why the broker cannot start.
+Why the broker cannot start, or keeps the grants that it has.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from twisted_aotx.errors import AOTXError
 
 class BrokerError(AOTXError):
     """
-    The broker cannot start. Never raised directly.
+    The broker cannot start or reload. Never raised directly.
     """
 
 
@@ -37,6 +37,8 @@ class GrantsRefused(BrokerError):
     path: str
     #: The device's status; None: no reply in time.
     status: int | None
+    #: SHA-256 of the table, if it was handed to the device.
+    digest: bytes | None = None
 
     def __str__(self) -> str:
         if self.status is None:

@@ -74,14 +74,25 @@ class BrokerFactory(Factory):
         if state is ChannelState.FREE:
             self._free.append(channel)
 
+    def drop_peers(self) -> int:
+        """
+        Close every peer, whatever is under way; they may connect again.
+
+        Returns:
+            How many they were.
+        """
+        peers = list(self._peers.values())
+        for peer in peers:
+            peer.close()
+        return len(peers)
+
     def close(self) -> None:
         """
         Close every peer, and welcome no more.
         """
         self._free.clear()
         self._idle.close()
-        for peer in list(self._peers.values()):
-            peer.close()
+        self.drop_peers()
 
     # --- what peers report ------------------------------------------------------------
 

@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+
+import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, succeed
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
@@ -18,9 +22,26 @@ from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.limits import ACCEPT_BURST, CONTROL_SECONDS, PEER_IDLE_SECONDS
 from twisted_aotx.seqpacket import PacketReactor, SeqPacketPort, System, SystemCalls
 from twisted_aotx.wire.numbers import Status
-from twisted_aotx.wire.packet import split_reply
+from twisted_aotx.wire.packet import HEADER_BYTES, RequestHeader, split_reply
 
 _log = Logger("aotx.broker")
+
+
+@attrs.frozen
+class Table:
+    """
+    A grant table by its marks; what is in it, the device knows.
+    """
+
+    revision: int
+    #: SHA-256 of the file.
+    digest: bytes
+
+    @classmethod
+    def of(cls, packet: bytes) -> Table:
+        """That of a grants file."""
+        revision = RequestHeader.unpack(packet[:HEADER_BYTES]).revision
+        return cls(revision, hashlib.sha256(packet).digest())
 
 
 class BrokerService(Service):
@@ -68,6 +89,10 @@ class BrokerService(Service):
         )
         self._port: SeqPacketPort | None = None
         self._is_closed = False
+        #: One reload at a time.
+        self._reloading = DeferredLock()
+        #: What the device accepted last; None before the start.
+        self.table: Table | None = None
 
     def start(self) -> Deferred[None]:
         """
@@ -85,10 +110,8 @@ class BrokerService(Service):
         if self._is_closed:
             raise ServiceClosed()
         packet = read_grants(self._grants_path)
-        reply = await self._operator.exchange(packet)
-        status = None if reply is None else split_reply(reply)[0].status
-        if status != Status.OK:
-            raise GrantsRefused(self._grants_path, status)
+        # A late 200 is of no use: the process ends with a start that failed.
+        self.table = await self._install(packet, lambda _reply: None)
         port = SeqPacketPort(
             self._reactor,
             self._socket_path,
@@ -108,6 +131,68 @@ class BrokerService(Service):
             "ready at {path}, {channels} channels for peers",
             path=self._socket_path,
             channels=self._mailboxes.channels - 1,
+        )
+
+    def reload(self, late: Callable[[], object]) -> Deferred[Table]:
+        """
+        Have the device accept the grants file as it is now, then drop every peer.
+
+        A failure changes nothing: the old table stays in force, peers stay. A file
+        that holds the table in force is not sent again, and nobody is dropped.
+
+        Args:
+            late: Called when the device accepts the table after all, once this has
+                failed for want of a reply in time.
+
+        Returns:
+            What is in force then.
+
+        Fails with:
+            GrantsFileError: the file breaks a rule.
+            GrantsRefused: the device did, or did not reply in time.
+            ServiceClosed: `stop` was called before or meanwhile, or `start` was not.
+        """
+        return Deferred.fromCoroutine(self._reload(late))
+
+    async def _reload(self, late: Callable[[], object]) -> Table:
+        async with self._reloading:
+            if self._port is None:
+                raise ServiceClosed()
+            if await self._operator.turn() is None:
+                raise GrantsRefused(self._grants_path, None)
+            packet = read_grants(self._grants_path)
+            if Table.of(packet) == self.table:
+                _log.info("the grants file holds the table in force")
+                return self.table
+
+            def accepted_late(reply: bytes) -> None:
+                if split_reply(reply)[0].status == Status.OK:
+                    self._replaced(Table.of(packet))
+                    late()
+
+            table = await self._install(packet, accepted_late)
+            self._replaced(table)
+            return table
+
+    async def _install(self, packet: bytes, late: Callable[[bytes], object]) -> Table:
+        """
+        Raises:
+            GrantsRefused: the reply is not 200, or there is none in time.
+        """
+        table = Table.of(packet)
+        reply = await self._operator.exchange(packet, late)
+        status = None if reply is None else split_reply(reply)[0].status
+        if status != Status.OK:
+            raise GrantsRefused(self._grants_path, status, table.digest)
+        return table
+
+    def _replaced(self, table: Table) -> None:
+        self.table = table
+        dropped = self._factory.drop_peers()
+        _log.info(
+            "grants of revision {revision} are in force, {dropped} peers dropped",
+            revision=table.revision,
+            dropped=dropped,
         )
 
     def replies_published(self) -> None:
