@@ -53,6 +53,7 @@ class Oracle:
                 modalities=engine.facts.modalities,
                 capacity=engine.facts.capacity,
                 message_format=engine.facts.message_format,
+                kernel=getattr(engine, "model", None),
             )
             for engine in engines
         }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tests.device.driver import SteppedDevice
+from tests.device.stepped import SteppedDevice
 from twisted_aotx.orders import OpenOrder, StopOrder
 
 #: Where METRICS says how many bytes the tables take, which the oracle cannot know.

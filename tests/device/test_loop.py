@@ -13,13 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.device.capacities import SMALL
-from tests.device.driver import (
-    DONE,
-    EMIT,
-    OPENED,
-    Driver,
-    grant,
-)
+from tests.device.driver import Driver
+from tests.device.making import DONE, EMIT, OPENED, grant
 from tests.device.scenario.player import FIXED, RATE, make_device
 from twisted_aotx.device.host import Device
 from twisted_aotx.limits import HEARTBEAT_NS

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.device.driver import (
+from tests.device.driver import Driver
+from tests.device.making import (
     EPOCH,
     HASH_KEY,
     P2,
     SEED_KEY,
-    Driver,
     grant,
     played_engine,
 )

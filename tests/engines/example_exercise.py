@@ -14,7 +14,7 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from tests.device.capacities import SMALL
-from tests.device.driver import message, payload_of
+from tests.device.making import message, payload_of
 from tests.runtime.test_device import HOST, Live
 from twisted_aotx.engines.registry import engine_named, make_engine
 from twisted_aotx.errors import ConfigError

@@ -14,11 +14,11 @@ import pytest
 from zope.interface import implementer
 
 from tests.device.capacities import SMALL
-from tests.device.driver import (
+from tests.device.driver import Driver
+from tests.device.making import (
     EPOCH,
     HASH_KEY,
     SEED_KEY,
-    Driver,
     grant,
     message,
     payload_of,

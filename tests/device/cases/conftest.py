@@ -11,7 +11,8 @@ import pytest
 
 from tests.device.capacities import SMALL
 from tests.device.cases.starting import Start, start_device
-from tests.device.driver import Driver, Played
+from tests.device.driver import Driver
+from tests.device.making import Played
 from twisted_aotx.limits import Capacities
 
 

@@ -9,19 +9,23 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tests.device.capacities import SMALL
-from tests.device.driver import (
+from tests.device.driver import Driver
+from tests.device.making import (
     EPOCH,
     HASH_KEY,
+    P1,
+    P2,
     SEED_KEY,
-    Driver,
     Played,
-    SteppedDevice,
+    grant,
     played_engine,
 )
 from tests.device.model import Oracle
 from tests.device.pair import Pair
+from tests.device.stepped import SteppedDevice
 from twisted_aotx.device.host import Device
 from twisted_aotx.limits import Capacities
+from twisted_aotx.wire.packet import ReplyHeader
 
 
 class Start(Protocol):
@@ -60,3 +64,29 @@ def start_device(
         )
         device = Pair(compiled, oracle)
     return Driver(device, capacities)
+
+
+def started(start: Start, *capacities: int) -> Driver:
+    """Roles 2, 3, … with these engine capacities; P1 and P2 may use them all."""
+    tokens = SMALL.sequence_tokens
+    engines = [
+        played_engine(role, capacity=capacity, sequence_tokens=tokens)
+        for role, capacity in enumerate(capacities, start=2)
+    ]
+    driver = start(engines=engines)
+    rows = (
+        grant(principal, models=0b11100, requests=SMALL.requests, tokens=tokens - 1)
+        for principal in (P1, P2)
+    )
+    assert driver.install(*rows) == 200
+    return driver
+
+
+def result(reply: ReplyHeader) -> tuple[int, int, int, int]:
+    """Phase, failure status, cancel flag, finish."""
+    return (
+        reply.phase,
+        reply.failure_status,
+        reply.cancel_requested,
+        reply.finish,
+    )

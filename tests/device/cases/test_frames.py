@@ -10,7 +10,15 @@ import attrs
 import pytest
 
 from tests.device.cases.starting import Start
-from tests.device.driver import EPOCH, HELLO, P1, P2, Driver, grant, request_id
+from tests.device.driver import Driver
+from tests.device.making import (
+    EPOCH,
+    HELLO,
+    P1,
+    P2,
+    grant,
+    request_id,
+)
 from twisted_aotx.wire.numbers import Operation
 from twisted_aotx.wire.packet import MAGIC, join, split_reply
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests.device.capacities import SMALL
 from tests.device.cases.starting import Start
-from tests.device.driver import (
+from tests.device.driver import Driver
+from tests.device.making import (
     EPOCH,
     P1,
     P2,
     P3,
-    Driver,
     grant,
     played_engine,
     request_id,

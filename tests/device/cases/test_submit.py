@@ -11,14 +11,14 @@ import pytest
 
 from tests.device.capacities import SMALL
 from tests.device.cases.starting import Start
-from tests.device.driver import (
+from tests.device.driver import Driver
+from tests.device.making import (
     EPOCH,
     HELLO,
     P1,
     P2,
     P3,
     SECOND,
-    Driver,
     grant,
     message,
     payload_of,

@@ -4,6 +4,7 @@ The engine exchange and the commit (`device.md` §9, §10, D4, D5, D8).
 
 from __future__ import annotations
 
+from tests.device.oracle.kernel_engine import open_sequence, step
 from tests.device.oracle.lease import decide, stop
 from tests.device.oracle.philox import lease_seed
 from tests.device.oracle.state import (
@@ -32,10 +33,18 @@ TAKE = 4096
 def exchange(state: State) -> None:
     """Handle reports in slot order, then ask engines to open what was leased."""
     for slot in sorted(state.leases):
-        _collect(state, state.leases[slot])
+        lease = state.leases[slot]
+        model = state.models[lease.entry.role].kernel
+        if model is not None and lease.outcome is None:
+            if lease.sequence is None:
+                lease.sequence = open_sequence(state, lease, model)
+            step(state, lease, lease.sequence, model.rate)
+        _collect(state, lease)
     for slot in sorted(state.leases):
         lease = state.leases[slot]
         if lease.ordered or lease.outcome is not None or slot in state.unread:
+            continue
+        if lease.sequence is not None:
             continue
         lease.ordered = True
         state.unread.add(slot)

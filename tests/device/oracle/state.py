@@ -7,11 +7,16 @@ and shares no code with the kernels.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
-from twisted_aotx.interfaces import MessageFormat
+from twisted_aotx.interfaces import MessageFormat, ReferenceModel
 from twisted_aotx.limits import Capacities
 from twisted_aotx.orders import OpenOrder, StopOrder
+
+if TYPE_CHECKING:
+    from tests.device.oracle.kernel_engine import Sequence
 
 #: Request phases (`wire.md` §3).
 QUEUED, PREPARING, RUNNING, COMPLETED, FAILED, CANCELLED = 1, 2, 3, 4, 5, 6
@@ -47,6 +52,8 @@ class Model:
     modalities: int
     capacity: int
     message_format: MessageFormat
+    #: What the device's own kernels run, if this is such an engine.
+    kernel: ReferenceModel | None = None
     active: bool = True
     #: What the host said last; the next work step takes it over.
     reported_active: bool = True
@@ -113,8 +120,10 @@ class Lease:
     entry: Entry
     slot: int
     generation: int
-    #: The engine was asked to open it.
+    #: The host was asked to have it opened.
     ordered: bool = False
+    #: Its sequence, where the device's kernels are the engine.
+    sequence: Sequence | None = None
     outcome: Outcome | None = None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from tests.device.driver import (
+from tests.device.making import (
     EMIT,
     EPOCH,
     HELLO,

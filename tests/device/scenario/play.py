@@ -4,9 +4,7 @@ All stages in their order.
 
 from __future__ import annotations
 
-from tests.device.driver import (
-    SECOND,
-)
+from tests.device.making import SECOND
 from tests.device.scenario import frames, states
 from tests.device.scenario.frames import install_grants
 from tests.device.scenario.player import FIXED, RATE, SAMPLED, Scenario

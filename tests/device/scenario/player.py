@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from tests.device.driver import (
+from tests.device.driver import Driver
+from tests.device.making import (
     EPOCH,
     HASH_KEY,
     LETTERS,
@@ -18,7 +19,6 @@ from tests.device.driver import (
     P2,
     P3,
     SEED_KEY,
-    Driver,
     grant,
     played_engine,
     request_id,

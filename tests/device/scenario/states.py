@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import attrs
 
-from tests.device.driver import (
+from tests.device.making import (
     DONE,
     EMIT,
     FAILED,

@@ -1,0 +1,3 @@
+"""
+A Hypothesis state machine that compares a device with the oracle.
+"""

@@ -1,0 +1,88 @@
+"""
+What every rule of the state machine builds on: the pair, mailboxes, ticks, orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis.stateful import RuleBasedStateMachine
+
+from tests.device.making import EPOCH, HASH_KEY, SEED_KEY
+from tests.device.model import HasFacts, Oracle
+from tests.device.pair import Pair
+from tests.device.stepped import SteppedDevice
+from tests.device.strategies.frames import Intent
+from twisted_aotx.limits import PACKET_BYTES_MAX, Capacities
+from twisted_aotx.orders import OpenOrder
+
+
+class MachineBase(RuleBasedStateMachine):
+    """
+    A subclass adds capacities, engines and the device.
+    """
+
+    capacities: Capacities
+    engines: Sequence[HasFacts]
+
+    def make_device(self) -> SteppedDevice:
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.oracle = Oracle(
+            self.capacities,
+            epoch=EPOCH,
+            hash_key=HASH_KEY,
+            seed_key=SEED_KEY,
+            engines=self.engines,
+        )
+        self.pair = Pair(self.make_device(), self.oracle)
+        self.now = 0
+        #: What engines know: the newest lease of each slot, ended or not.
+        self.opened: dict[int, OpenOrder] = {}
+        self.sent: list[bytes] = []
+
+    def _channel(self, wanted: int) -> int | None:
+        """A peer's channel that a frame can be published in, or None."""
+        peers = self.capacities.channels - 1
+        for step in range(peers):
+            channel = 1 + (wanted + step) % peers
+            if self.oracle.state.mailboxes[channel].state == 2:
+                self.pair.release(channel)
+            if self.pair.is_free(channel):
+                return channel
+        return None
+
+    def _publish(self, channel: int, packet: bytes, length: int | None) -> None:
+        if not packet or len(packet) > PACKET_BYTES_MAX:
+            return
+        self.pair.publish(channel, packet, length=length)
+
+    def _send(self, intent: Intent, wanted: int) -> None:
+        channel = self._channel(wanted)
+        if channel is not None:
+            packet = intent.packet(EPOCH, self.oracle.state.revision)
+            self.sent.append(packet)
+            self._publish(channel, packet, intent.damage.length)
+
+    def _tick(self) -> None:
+        self.pair.tick(self.now)
+        for channel in self.pair.collect():
+            self.pair.reply(channel)
+        broken = list(self.pair.invariants())
+        assert broken == [], broken
+
+    def _live(self) -> list[OpenOrder]:
+        """The leases that an engine serves."""
+        leases = self.oracle.state.leases
+        return [
+            order
+            for slot, order in sorted(self.opened.items())
+            if slot in leases and leases[slot].generation == order.generation
+        ]
+
+    def _take_orders(self) -> None:
+        for order in self.pair.orders():
+            if isinstance(order, OpenOrder):
+                self.opened[order.slot] = order

@@ -1,0 +1,88 @@
+"""
+The engine that runs inside the device, as its own steps (`device.md` §17).
+
+What it says is docs/reference-model.md's (`tests/device/reference_oracle.py`); when it
+says it is stated there under Pace. Its reports are handled like any engine's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import attrs
+
+from tests.device.oracle.philox import lease_seed
+from tests.device.oracle.state import Event, Lease, State
+from tests.device.reference_oracle import END, Model
+from twisted_aotx.interfaces import ReferenceModel
+
+#: Tokens that one step makes at most.
+STEP = 32
+OPENED, EMIT, DONE = 1, 3, 4
+_table = functools.lru_cache(Model)
+
+
+@attrs.define(kw_only=True)
+class Sequence:
+    """One lease that the kernels serve."""
+
+    tokens: Iterator[int]
+    first_ns: int
+    made: int = 0
+
+
+def _fixed(data: bytes) -> Iterator[int]:
+    yield from data
+    yield END
+
+
+def open_sequence(state: State, lease: Lease, model: ReferenceModel) -> Sequence:
+    """The first step is made in the tick that opens."""
+    entry = lease.entry
+    if model.fixed_output is not None:
+        tokens = _fixed(model.fixed_output)
+    else:
+        tokens = _table(model.corpus).tokens(
+            entry.prompt.data,
+            entry.temperature,
+            entry.top_p,
+            lease_seed(state.seed_key, entry.sequence),
+        )
+    _report(state, lease, OPENED, len(entry.prompt.data))
+    return Sequence(tokens=tokens, first_ns=state.now)
+
+
+def step(state: State, lease: Lease, sequence: Sequence, rate: int) -> None:
+    """Report what one tick makes: tokens that are due, and the end."""
+    data = bytearray()
+    made = finish = 0
+    while made < STEP and not finish and _is_due(state, sequence, rate):
+        token = next(sequence.tokens)
+        sequence.made += 1
+        made += 1
+        if token == END:
+            finish = 1
+        else:
+            data.append(token)
+            if sequence.made == lease.entry.limit:
+                finish = 2
+    if made:
+        _report(state, lease, EMIT, made, bytes(data))
+    if finish:
+        _report(state, lease, DONE, finish)
+
+
+def _is_due(state: State, sequence: Sequence, rate: int) -> bool:
+    if rate == 0:
+        return True
+    due = sequence.first_ns + -(-sequence.made * 10**9 // rate)
+    return state.now >= due
+
+
+def _report(
+    state: State, lease: Lease, kind: int, value: int, data: bytes = b""
+) -> None:
+    state.reports[lease.slot].append(
+        Event(generation=lease.generation, kind=kind, value=value, data=data)
+    )
