@@ -24,7 +24,7 @@ from twisted_aotx.config.principals import ACTIONS
 from twisted_aotx.config.runtime import STORE_BYTES_DEFAULT, load_runtime
 from twisted_aotx.gateway.problems import PROBLEMS, STATUS_OF_CAUSE, ProblemCode
 from twisted_aotx.gateway.settings import GatewaySettings, Limits, Principal
-from twisted_aotx.gateway.site import ROUTES
+from twisted_aotx.gateway.routes import ROUTES
 from twisted_aotx.limits import Capacities
 
 DOCS = ROOT / "docs"

@@ -111,6 +111,9 @@ PARTS: dict[str, Part] = {
     ),
     # 5
     "config": Part((*BASE, "wire", "gateway.settings", "config"), ("attrs",)),
+    "grants_state": Part((*BASE, "config"), ("attrs",)),
+    "parts": Part(("errors",), ("twisted.internet",)),
+    "reloads": Part(("parts",), _TWISTED),
     "tap": _WIRING,
     "tap_aotx": _WIRING,
     "tap_gateway": _WIRING,
@@ -120,6 +123,7 @@ PARTS: dict[str, Part] = {
     "tls": _WIRING,
     "cli": _WIRING,
     "cli_failures": _WIRING,
+    "cli_grants": _WIRING,
     "cli_model": _WIRING,
     "models": Part(
         (
@@ -147,8 +151,9 @@ PARTS: dict[str, Part] = {
 
 #: (file, module): imported inside a function. Each costs seconds or needs an extra.
 LATE = {
-    ("device/gpu.py", "numba.cuda"),
-    ("device/gpu.py", "numba.cuda.extending"),
+    ("device/gpu.py", "twisted_aotx.device.gpu_words"),
+    ("device/gpu_words.py", "numba.cuda.extending"),
+    ("device/ptx.py", "numba.cuda"),
     ("device/launch.py", "twisted_aotx.device"),
     # Comes with the extra llama.
     ("engines/llama/chat_template.py", "jinja2"),
@@ -175,8 +180,11 @@ SANS_IO = (
 
 #: Functions of device/ that are not compiled and yet store into something subscripted.
 WRITERS = {
-    # The plain body of the compiled word.
+    # The plain bodies of what each target compiles in its own way, and those ways.
     ("device/backend.py", "store_release"),
+    ("device/backend.py", "copy_bytes"),
+    ("device/backend.py", "_copy_bytes_cpu"),
+    ("device/gpu_words.py", "register"),
     # Fresh memory is zeroed where it is allocated.
     ("device/gpu.py", "_mapped"),
     # An argument of a compiled function, not a table.

@@ -26,10 +26,11 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
 from tests.gateway.device_script import DeviceScript
-from twisted_aotx.client import DeviceClient
 from twisted_aotx.gateway.auth import Authenticator
 from twisted_aotx.gateway.checks import Checks
 from twisted_aotx.gateway.dispatch import Dispatcher
+from twisted_aotx.gateway.measured import MeasuredClient
+from twisted_aotx.gateway.metrics import Metrics
 from twisted_aotx.gateway.resource import Gateway, Handler
 from twisted_aotx.gateway.routing import Route, Router
 from twisted_aotx.gateway.settings import (
@@ -187,10 +188,15 @@ class Serving:
             }
             | settings
         )
-        client = DeviceClient(
-            self._reactor, self.path, connections_max=limits.wire_connections
+        metrics = Metrics()
+        client = MeasuredClient(
+            metrics,
+            self._reactor,
+            self.path,
+            connections_max=limits.wire_connections,
+            waiters_max=limits.connections,
         )
-        self.gateway = Gateway(self.settings, client, self._reactor)
+        self.gateway = Gateway(self.settings, client, self._reactor, metrics=metrics)
         self.site = make_site(self.gateway)
         self._listening: IListeningPort | None = None
         self._pool = HTTPConnectionPool(self._reactor, persistent=True)

@@ -139,8 +139,8 @@ def test_what_was_forgotten_is_asked_again() -> None:
     asking = Asking()
     asking.get()
     asking.answer(1)
-    asking.informations.forget(A.principal)
-    asking.informations.forget(B.principal)
+    asking.informations.forget(A)
+    asking.informations.forget(B)
 
     second = asking.get()
     asking.answer(2)
@@ -151,7 +151,7 @@ def test_what_was_forgotten_is_asked_again() -> None:
 def test_an_exchange_that_began_before_is_neither_shared_nor_remembered() -> None:
     asking = Asking()
     first = asking.get()
-    asking.informations.forget(A.principal)
+    asking.informations.forget(A)
     second = asking.get()
     assert len(asking.asked) == 2
 

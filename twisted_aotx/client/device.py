@@ -119,6 +119,13 @@ class DeviceClient:
             exchange_seconds=exchange_seconds,
         )
 
+    @property
+    def connections_in_use(self) -> int:
+        """
+        Connections with an exchange, those being made included.
+        """
+        return self._pool.in_use
+
     def close(self) -> Deferred[None]:
         """
         Fail what is under way with ServiceClosed; fires when every connection is gone.

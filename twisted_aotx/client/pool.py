@@ -123,7 +123,7 @@ class Pool:
     ) -> None:
         self._endpoint = endpoint
         self._factory = _Connections(self._connection_lost)
-        self._permits = connections_max
+        self._connections_max = self._permits = connections_max
         self._turns: Turns[Deferred[None]] = Turns(waiters_max)
         self._granting = False
         #: Connections without an exchange, the one used last at the end.
@@ -140,6 +140,13 @@ class Pool:
             reactor, wait_seconds, self._waited_out
         )
         self._closed: Deferred[None] | None = None
+
+    @property
+    def in_use(self) -> int:
+        """
+        Permits that are taken.
+        """
+        return self._connections_max - self._permits
 
     async def exchange(
         self, principal: bytes, packet: bytes, accept: Callable[[bytes], Result]

@@ -58,6 +58,7 @@ async def admit(call: Call, judge: Judge) -> Admitted | None:
     await call.gateway.client.submit(
         call.caller, handle.epoch, handle.id, form.submission
     )
+    call.gateway.metrics.admitted(handle.epoch, handle.id, form.model)
     return Admitted(
         handle=handle, form=form, output_bytes=reply.information.output_bytes
     )
@@ -67,7 +68,7 @@ def _terms(call: Call, information: Information) -> Terms:
     """
     What the caller may use now: its aliases whose role the device lists for it.
     """
-    models = models_of(call.gateway.settings, call.principal, information)
+    models = models_of(call.settings, call.principal, information)
     return Terms(
         models={model.alias.alias: model.row for model in models},
         output_tokens=information.grant_tokens,

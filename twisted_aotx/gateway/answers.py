@@ -49,6 +49,8 @@ class Answer:
     raw: bytes | None = None
     #: Of *raw*.
     content_type: bytes = JSON_TYPE
+    #: `error.code`, for the journal.
+    code: str = ""
 
     def content(self) -> bytes | None:
         """
@@ -64,7 +66,7 @@ def error_answer(problem: Problem) -> Answer:
     The answer that tells *problem*.
     """
     headers = tuple((k.encode(), v.encode()) for k, v in error_headers(problem))
-    return Answer(problem.status, error_object(problem), headers)
+    return Answer(problem.status, error_object(problem), headers, code=problem.code)
 
 
 def reason(status: int) -> bytes:
@@ -97,6 +99,7 @@ def write_answer(txrequest: GatewayRequest, answer: Answer) -> None:
     Send *answer* whole and end the request. On HEAD the body stays out.
     """
     content = answer.content()
+    txrequest.error_code = answer.code
     write_head(txrequest, answer.status, answer.headers)
     headers = txrequest.responseHeaders
     if content is not None:

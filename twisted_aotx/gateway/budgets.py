@@ -156,6 +156,15 @@ class FairCounter:
         if not waiters:
             del self._waiting[principal]
 
+    def resize(self, limit: int) -> None:
+        """
+        There are *limit* of it from now on. What is held above that is held until it
+        is given back; what is there beyond what was goes to those that wait.
+        """
+        self.limit, self.share = limit, -(-limit // 2)
+        while self._serve_next():
+            pass
+
     def _has_room(self, principal: bytes) -> bool:
         return self.held < self.limit and self._held_by.get(principal, 0) < self.share
 
@@ -170,9 +179,10 @@ class FairCounter:
             self._held_by[principal] = left
         self._serve_next()
 
-    def _serve_next(self) -> None:
+    def _serve_next(self) -> bool:
         """
-        Give what is free to the first principal in turn that may hold more.
+        Give what is free to the first principal in turn that may hold more; whether
+        there was one.
         """
         for principal in list(self._waiting):
             if self._has_room(principal):
@@ -183,7 +193,8 @@ class FairCounter:
                     self._waiting[principal] = waiters
                 self._grant(principal)
                 waiter.callback(None)
-                return
+                return True
+        return False
 
 
 class Budgets:
@@ -221,6 +232,16 @@ class Budgets:
             "body_readers": self.readers.held,
             "body_waiters": self.readers.waiters,
         }
+
+    def resize(self, limits: Limits) -> None:
+        """
+        Have *limits* from now on. Nothing that is held is taken away.
+        """
+        self.work.limit = limits.work
+        self.bodies.limit = limits.connections
+        self.body_credit.limit = limits.body_credit
+        self.readers.resize(limits.body_readers)
+        self.body_deadlines.change(limits.body_seconds)
 
     def close(self) -> None:
         """

@@ -40,7 +40,7 @@ async def get_capabilities(call: Call) -> Answer:
     """
     reply = await call.information(fresh=True)
     information = reply.information
-    settings = call.gateway.settings
+    settings = call.settings
     models = models_of(settings, call.principal, information)
     return Answer(
         body={

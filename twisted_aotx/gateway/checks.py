@@ -109,6 +109,7 @@ class Checks:
             raise invalid_field("body", "This method takes no body.")
         query = _query(txrequest, place, method)
         route = _route(place, method)
+        txrequest.route = route
         _check_action(route, principal)
         call = Call(
             self._gateway, txrequest, principal=principal, query=query, args=args
@@ -130,6 +131,7 @@ class Checks:
         principal = self._authenticator.principal(authorization)
         if principal is None:
             raise refusal(ProblemCode.INVALID_API_KEY)
+        txrequest.principal = principal.id
         return principal
 
 
@@ -213,4 +215,4 @@ def _check_action(route: Route, principal: Principal | None) -> None:
     if needs is not None and (
         principal is None or not principal.actions & needs.actions
     ):
-        raise refusal(needs.code)
+        raise refusal(needs.code, status=403)

@@ -34,7 +34,7 @@ async def create(call: Call) -> Answer | None:
     Admit the body and answer with its completion.
     """
     gateway = call.gateway
-    deadline = gateway.reactor.seconds() + gateway.settings.limits.operation_seconds
+    deadline = gateway.reactor.seconds() + call.settings.limits.operation_seconds
     admitted = await admit(call, completion)
     if admitted is None:
         return None
@@ -45,7 +45,7 @@ async def create(call: Call) -> Answer | None:
             work, deadline=deadline, late=ProblemCode.RESPONSE_TIMEOUT
         )
     except ClientLeft:
-        if gateway.settings.disconnect == "cancel":
+        if call.settings.disconnect == "cancel":
             await answering.cancel()
         return None
 
@@ -93,7 +93,7 @@ class _Completion:
         Send the records of `http.md` §7 as the output grows.
         """
         decoder = TextDecoder()
-        step = raw_bytes_max(self._call.gateway.settings.limits.event_bytes)
+        step = raw_bytes_max(self._call.settings.limits.event_bytes)
         async for window in self._windows():
             if not self.events.begun:
                 self.events.begin()

@@ -35,6 +35,7 @@ from twisted_aotx.gateway.parser import Parser
 from twisted_aotx.gateway.problems import ProblemCode, refusal
 
 if TYPE_CHECKING:
+    from twisted_aotx.errors import Problem
     from twisted_aotx.gateway.site import GatewaySite
     from twisted_aotx.gateway.txrequest import GatewayRequest
 
@@ -96,6 +97,12 @@ class Connection(Parser):
         """
         self._in_header = False
         self.site.connections.header.stop(self)
+
+    def refused(self, problem: Problem) -> None:
+        """
+        What arrived is answered with *problem*, as the last answer.
+        """
+        self.site.journal.refused(problem, self.getPeer())
 
     def answered(self) -> None:
         """

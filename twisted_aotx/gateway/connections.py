@@ -105,6 +105,14 @@ class Connections:
         for deadlines in (self.header, self.write, self.linger):
             deadlines.stop(connection)
 
+    def change(self, settings: GatewaySettings) -> None:
+        """
+        Have the deadlines of *settings* from now on, on open connections too.
+        """
+        self.header.change(settings.limits.header_seconds)
+        self.unused.change(settings.idle_seconds)
+        self.write.change(settings.limits.write_seconds)
+
     def close(self) -> None:
         """
         Leave no timer behind: the site is not used any more.

@@ -79,7 +79,7 @@ class Dispatcher(Resource):
         What to answer for *error*.
         """
         if call is not None and _says_stale(error):
-            call.gateway.informations.forget(call.principal.id)
+            call.gateway.informations.forget(call.caller)
         problem = of_exception(error)
         if problem is None:
             _log.error("a call failed: {error}", error=type(error).__name__)

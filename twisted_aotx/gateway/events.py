@@ -29,7 +29,7 @@ async def events(call: Call) -> Answer | None:
     Send the events of a request from the cursor until it has ended.
     """
     gateway = call.gateway
-    deadline = gateway.reactor.seconds() + gateway.settings.limits.operation_seconds
+    deadline = gateway.reactor.seconds() + call.settings.limits.operation_seconds
     handle = handle_of(call)
     cursor = resumed_at(call, handle)
     call.hold_work()
@@ -72,7 +72,7 @@ async def _emit(
     call: Call, stream: EventStream, handle: RequestHandle, cursor: int
 ) -> None:
     told = None
-    step = raw_bytes_max(call.gateway.settings.limits.event_bytes)
+    step = raw_bytes_max(call.settings.limits.event_bytes)
     async for window in windows(call.gateway, call.caller, handle, cursor):
         reply = window.reply
         if not stream.begun:

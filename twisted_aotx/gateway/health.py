@@ -44,12 +44,24 @@ class Readiness:
         self._probing = False
         self._waiting: list[Deferred[None]] = []
 
+    def probe_as(self, prober: Caller) -> None:
+        """
+        Make later probes as *prober*.
+        """
+        self._prober = prober
+
     async def is_ready(self) -> bool:
         """
         Whether the device answered within the last 5 s; asks it if nobody knows.
         """
         if not self._is_fresh():
             await self._probed()
+        return self._is_fresh()
+
+    def seen_lately(self) -> bool:
+        """
+        Whether the device answered within the last 5 s; nobody is asked.
+        """
         return self._is_fresh()
 
     def _is_fresh(self) -> bool:

@@ -8,6 +8,7 @@ Rules:
 2. A failed exchange forgets what was remembered, and so does `forget`: a 403 or a 410
    says that the grants or the epoch are others now.
 3. `fresh` always asks, so that lists of models are current.
+4. What was told under one revision is never given to a caller of another.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ KEPT_SECONDS: Final = 1.0
 @attrs.define
 class _Entry:
     """
-    What is known for one principal; at most one per principal of the settings.
+    What is known for one caller. Those of an older configuration are dropped with it.
     """
 
     reply: InfoReply | None = None
@@ -43,13 +44,13 @@ class _Entry:
 
 class Informations:
     """
-    INFO by principal.
+    INFO by caller.
     """
 
     def __init__(self, client: DeviceClient, reactor: IReactorTime) -> None:
         self._client = client
         self._reactor = reactor
-        self._entries: dict[bytes, _Entry] = {}
+        self._entries: dict[Caller, _Entry] = {}
 
     async def get(self, caller: Caller, *, fresh: bool = False) -> InfoReply:
         """
@@ -59,7 +60,7 @@ class Informations:
             DeviceRefused, ExchangeFailed, InvalidReply, RemoteWireError: no answer
                 that can be used.
         """
-        entry = self._entries.setdefault(caller.principal, _Entry())
+        entry = self._entries.setdefault(caller, _Entry())
         if fresh:
             return await self._client.info(caller)
         age = self._reactor.seconds() - entry.read_at
@@ -73,13 +74,21 @@ class Informations:
             entry.waiting.append(waiter)
         return await waiter
 
-    def forget(self, principal: bytes) -> None:
+    def forget(self, caller: Caller) -> None:
         """
-        Ask the device again at the next call for *principal*.
+        Ask the device again at the next call for *caller*.
         """
-        entry = self._entries.get(principal)
+        entry = self._entries.pop(caller, None)
         if entry is not None:
+            # An exchange under way serves those that wait for it, and nobody else.
             entry.reply = entry.waiting = None
+
+    def forget_all(self) -> None:
+        """
+        Ask the device again at the next call for anybody.
+        """
+        for caller in list(self._entries):
+            self.forget(caller)
 
     def _read(
         self, caller: Caller, entry: _Entry, waiting: list[Deferred[InfoReply]]

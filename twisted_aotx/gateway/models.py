@@ -65,7 +65,7 @@ async def get_model(call: Call) -> Answer:
 
 async def _current(call: Call) -> list[Model]:
     information = (await call.information(fresh=True)).information
-    return list(models_of(call.gateway.settings, call.principal, information))
+    return list(models_of(call.settings, call.principal, information))
 
 
 def _model(model: Model) -> dict[str, object]:

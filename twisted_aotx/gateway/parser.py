@@ -67,6 +67,11 @@ class Parser(http.HTTPChannel):
         A header is complete.
         """
 
+    def refused(self, problem: Problem) -> None:
+        """
+        What arrived is answered with *problem*, as the last answer.
+        """
+
     def answered(self) -> None:
         """
         The last answer ended and nothing of a next request is here.
@@ -223,6 +228,7 @@ class Parser(http.HTTPChannel):
         Answer a fault that no request stands for, and end the connection.
         """
         if not self.dropping:
+            self.refused(problem)
             self.wire.write(fault_packet(problem))
             self.input_left = True
             self.loseConnection()

@@ -24,6 +24,7 @@ from twisted_aotx.gateway.bodies import JSON_TYPES, Body, read_body
 from twisted_aotx.gateway.budgets import Budgets, Hold
 from twisted_aotx.gateway.health import Readiness
 from twisted_aotx.gateway.information import Informations
+from twisted_aotx.gateway.metrics import Metrics
 from twisted_aotx.gateway.problems import invalid_field
 from twisted_aotx.gateway.stream import SSE_HEADERS, Stream
 
@@ -55,6 +56,7 @@ class Gateway:
         *,
         wall_seconds: Callable[[], float] = time.time,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        metrics: Metrics | None = None,
     ) -> None:
         self.settings = settings
         self.client = client
@@ -63,9 +65,20 @@ class Gateway:
         self.wall_seconds = wall_seconds
         #: Fresh unpredictable bytes, for request and transfer ids.
         self.random_bytes = random_bytes
+        #: What *client* counts with, too.
+        self.metrics = metrics or Metrics()
         self.budgets = Budgets(settings.limits, reactor)
         self.informations = Informations(client, reactor)
         self.readiness = Readiness(client, self._prober(), reactor)
+
+    def reconfigure(self, settings: GatewaySettings) -> None:
+        """
+        Have *settings* for every call that begins from now on.
+        """
+        self.settings = settings
+        self.budgets.resize(settings.limits)
+        self.informations.forget_all()
+        self.readiness.probe_as(self._prober())
 
     def caller(self, principal: Principal) -> Caller:
         """
@@ -83,7 +96,8 @@ class Gateway:
 
 class Call:
     """
-    One HTTP request after the checks.
+    One HTTP request after the checks. Its settings are those that it began under: what
+    replaces them meanwhile is for later calls.
 
     Everything that it holds (work slot, body, credit) is freed when its answer ends or
     its client goes, whichever comes first. A client that goes stops no handler: one
@@ -100,6 +114,7 @@ class Call:
         args: dict[str, str],
     ) -> None:
         self.gateway = gateway
+        self.settings = gateway.settings
         self.txrequest = txrequest
         #: Query keys and values, percent-decoded; only keys that the route knows.
         self.query = query
@@ -128,7 +143,7 @@ class Call:
         """
         The principal as the device knows it.
         """
-        return self.gateway.caller(self.principal)
+        return Caller(principal=self.principal.id, revision=self.settings.revision)
 
     async def information(self, *, fresh: bool = False) -> InfoReply:
         """
@@ -168,7 +183,7 @@ class Call:
         Raises:
             Problem: 400 `body` or `body_length`, 408, 413, 415, 429.
         """
-        body = await self.body(JSON_TYPES, self.gateway.settings.limits.json_bytes)
+        body = await self.body(JSON_TYPES, self.settings.limits.json_bytes)
         try:
             return strictjson.loads(body)
         except strictjson.StrictJSONError as error:
@@ -226,6 +241,7 @@ class Call:
         On HEAD only the headers are sent and the stream is gone from the start.
         """
         self.drop_body()
+        self.txrequest.streamed = True
         write_head(self.txrequest, 200, SSE_HEADERS)
         return Stream(self.txrequest)
 

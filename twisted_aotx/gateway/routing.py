@@ -50,9 +50,35 @@ class Needs:
 
 
 @attrs.frozen
+class About:
+    """
+    What `/openapi.json` says of a route and its other fields do not.
+    """
+
+    summary: str
+    #: Of success; None when there is none.
+    status: int | None = 200
+    #: Media types of success, each with its schema; None is text.
+    answers: tuple[tuple[str, str | None], ...] = ()
+    #: The schema of the body; None takes no body, what is no schema is any bytes.
+    body: str | None = None
+    body_types: tuple[str, ...] = ("application/json",)
+    #: Request headers that the route reads.
+    headers: tuple[str, ...] = ()
+    #: Whether the device is asked, and so may refuse.
+    device: bool = False
+
+    def asks_device(self) -> About:
+        """
+        The same of a route that asks the device.
+        """
+        return attrs.evolve(self, device=True)
+
+
+@attrs.frozen
 class Route:
     """
-    One line of the table in `site`.
+    One line of the table in `routes`.
     """
 
     method: str
@@ -65,6 +91,14 @@ class Route:
     needs: Needs | None = None
     #: Whether it is served without a credential.
     public: bool = False
+    about: About = About("")
+
+    @property
+    def label(self) -> str:
+        """
+        The path with the names of its arguments only.
+        """
+        return _ARGUMENT.sub(r"{\1}", self.path)
 
 
 @attrs.frozen

@@ -1,5 +1,5 @@
 """
-Every route of the gateway in one table, and the site that serves them (`http.md` §4).
+The site: what makes the connections of a gateway, and knows all of them.
 """
 
 # What twisted.web leaves without annotations is called from here.
@@ -7,87 +7,35 @@ Every route of the gateway in one table, and the site that serves them (`http.md
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, cast
 
 from twisted.web import http, server
 
-from twisted_aotx.gateway import (
-    capabilities,
-    completions,
-    health,
-    media,
-    models,
-    policy,
-    requests,
-    shared,
-    telemetry,
-)
 from twisted_aotx.gateway.auth import Authenticator
 from twisted_aotx.gateway.checks import Checks
 from twisted_aotx.gateway.connection import Connection
 from twisted_aotx.gateway.connections import Connections
 from twisted_aotx.gateway.dispatch import Dispatcher
-from twisted_aotx.gateway.problems import ProblemCode
-from twisted_aotx.gateway.routing import ANY_METHOD, Needs, Route, Router
+from twisted_aotx.gateway.journal import Journal
+from twisted_aotx.gateway.routes import ROUTES
+from twisted_aotx.gateway.routing import Router
 from twisted_aotx.gateway.txrequest import GatewayRequest
-from twisted_aotx.wire.numbers import Action
 
 if TYPE_CHECKING:
     from twisted_aotx.gateway.resource import Gateway
-
-_INFER: Final = Needs(Action.INFER, ProblemCode.INFERENCE_FORBIDDEN)
-_UPLOAD: Final = Needs(Action.UPLOAD, ProblemCode.MEDIA_FORBIDDEN)
-_FETCH: Final = Needs(Action.FETCH, ProblemCode.URL_FORBIDDEN)
-_POLICY_READ: Final = Needs(
-    Action.TELEMETRY | Action.POLICY_MANAGE, ProblemCode.POLICY_PERMISSION
-)
-_POLICY_WRITE: Final = Needs(Action.POLICY_MANAGE, ProblemCode.POLICY_PERMISSION)
-
-_REQUESTS: Final = "/aotx/v1/requests"
-_REQUEST: Final = "/aotx/v1/requests/{id:request}"
-_MEDIA: Final = "/aotx/v1/media"
-_SOURCE: Final = "/aotx/v1/media/{id:media}"
-_POLICY: Final = "/aotx/v1/policy"
-_CURSOR: Final = ("cursor",)
-
-#: Method, path, handler, query keys; what the caller needs, where we and not the device
-#: check it; `public` for what is served without a credential.
-ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/healthz", health.get_healthz, public=True),
-    Route("GET", "/readyz", health.get_readyz, public=True),
-    Route("GET", "/v1/models", models.list_models),
-    Route("GET", "/v1/models/{id:path}", models.get_model),
-    Route("POST", "/v1/chat/completions", completions.create, needs=_INFER),
-    Route("GET", "/aotx/v1/capabilities", capabilities.get_capabilities),
-    Route("POST", _REQUESTS, requests.create, needs=_INFER),
-    Route("GET", _REQUEST, requests.read, _CURSOR),
-    Route("POST", _REQUEST + "/cancel", requests.cancel),
-    Route("GET", _REQUEST + "/events", requests.events, _CURSOR),
-    Route("POST", _MEDIA, media.create, needs=_UPLOAD),
-    Route("GET", _MEDIA, media.list_sources, _CURSOR),
-    Route("POST", _MEDIA + "/import", media.create, needs=_FETCH),
-    Route("GET", _SOURCE, media.source),
-    Route("DELETE", _SOURCE, media.source),
-    Route("GET", "/aotx/v1/telemetry", telemetry.get_telemetry),
-    Route("GET", _POLICY, policy.policy, needs=_POLICY_READ),
-    Route("POST", _POLICY, policy.policy, needs=_POLICY_WRITE),
-    Route(ANY_METHOD, "/aotx/v1/shared/{rest:path}", shared.reserved, query=None),
-)
+    from twisted_aotx.gateway.settings import GatewaySettings, Limits
 
 
 class GatewaySite(server.Site):
     """
-    The factory of a gateway's connections. It keeps no access log.
+    The factory of a gateway's connections.
     """
 
     noisy = False
 
     def __init__(self, gateway: Gateway) -> None:
-        checks = Checks(
-            gateway, Router(ROUTES), Authenticator(gateway.settings.principals)
-        )
         super().__init__(
-            Dispatcher(checks),
+            _dispatcher(gateway),
             requestFactory=GatewayRequest,
             parsePOSTFormSubmission=False,
             # `Connections` keeps the time.
@@ -98,13 +46,43 @@ class GatewaySite(server.Site):
         self.protocol = Connection  # type: ignore[assignment, method-assign]
         self.gateway = gateway
         self.connections = Connections(gateway.settings, gateway.reactor)
+        self.journal = Journal(gateway)
+        #: What `metrics` says there is of each budget.
+        self._limits = _limits_of(gateway.settings.limits)
+        gateway.metrics.watch(
+            held=self._held,
+            limits=self._limits,
+            is_ready=gateway.readiness.seen_lately,
+        )
+
+    def reconfigure(self, settings: GatewaySettings) -> None:
+        """
+        Serve by *settings* from now on; calls that are being served stay as they are.
+
+        *settings* differ in nothing that needs a restart (`replacement`).
+        """
+        self.gateway.reconfigure(settings)
+        self.connections.change(settings)
+        self._limits.update(_limits_of(settings.limits))
+        self.resource = _dispatcher(self.gateway)
 
     def close(self) -> None:
         """
         Leave no timer behind: no connection is open and none will be.
         """
         self.connections.close()
+        self.journal.close()
         self.gateway.budgets.close()
+
+    def _held(self) -> dict[str, int]:
+        """
+        What is in use of every budget, now.
+        """
+        return {
+            "connections": self.connections.in_use,
+            **self.gateway.budgets.held(),
+            "wire_connections": self.gateway.client.connections_in_use,
+        }
 
     def startFactory(self) -> None:
         """
@@ -118,14 +96,32 @@ class GatewaySite(server.Site):
 
     def log(self, request: http.Request) -> None:
         """
-        Twisted would write a line of its access log here.
+        A request was answered (called by Twisted).
         """
+        self.journal.ended(cast(GatewayRequest, request))
 
     def acceptableProtocols(self) -> list[bytes]:
         """
         HTTP/1.1 only, also where a package for HTTP/2 is installed.
         """
         return [b"http/1.1"]
+
+
+def _dispatcher(gateway: Gateway) -> Dispatcher:
+    authenticator = Authenticator(gateway.settings.principals)
+    return Dispatcher(Checks(gateway, Router(ROUTES), authenticator))
+
+
+def _limits_of(limits: Limits) -> dict[str, int]:
+    return {
+        "connections": limits.connections,
+        "work": limits.work,
+        "bodies": limits.connections,
+        "body_credit": limits.body_credit,
+        "body_readers": limits.body_readers,
+        "body_waiters": limits.connections,
+        "wire_connections": limits.wire_connections,
+    }
 
 
 def make_site(gateway: Gateway) -> GatewaySite:

@@ -72,7 +72,7 @@ class EventStream:
         Args:
             error_event: The event name of the record of an error.
         """
-        settings = call.gateway.settings
+        settings = call.settings
         self._call = call
         self._clock = call.gateway.reactor
         self._ping_seconds = settings.ping_seconds
@@ -168,6 +168,7 @@ class EventStream:
         if problem is None:
             self._log.error("a stream failed: {kind}", kind=type(error).__name__)
             problem = refusal(ProblemCode.INTERNAL_ERROR)
+        self._call.txrequest.error_code = problem.code
         return record(error_object(problem), event=self._error_event)
 
     def _arm(self) -> None:

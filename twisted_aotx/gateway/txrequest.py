@@ -28,6 +28,8 @@ from twisted_aotx.gateway.problems import ProblemCode, refusal
 
 if TYPE_CHECKING:
     from twisted_aotx.gateway.connection import Connection
+    from twisted_aotx.gateway.routing import Route
+    from twisted_aotx.gateway.site import GatewaySite
 
 _DONE: Final = Failure(ConnectionDone())
 
@@ -54,6 +56,15 @@ class GatewayRequest(server.Request):
         self._body_fault: Problem | None = None
         self._reading: Deferred[bytes] | None = None
         self._continues = False
+        #: For the journal: the route, once it is found; who asked, once that is proved.
+        self.route: Route | None = None
+        self.principal: bytes | None = None
+        #: For the journal: `error.code`, whether a stream answers, bytes of body read,
+        #: and when the header was complete, by the reactor's clock.
+        self.error_code = ""
+        self.streamed = False
+        self.body_bytes = 0
+        self.began: float | None = None
 
     # --- called by the channel ---
 
@@ -70,7 +81,8 @@ class GatewayRequest(server.Request):
         self.body_complete = length == 0
         expect = self.getHeader(b"Expect") or b""
         self._continues = expect.lower() == b"100-continue" and version == b"HTTP/1.1"
-        self.site = self.channel.site
+        self.site: GatewaySite = self.channel.site
+        self.began = self.site.gateway.reactor.seconds()
         self.setHeader(b"Date", http.datetimeToString())
         self.site.resource.render(self)
 
@@ -104,6 +116,8 @@ class GatewayRequest(server.Request):
         """
         The client went: nobody reads an answer, no more body comes.
         """
+        if self.began is not None:
+            self.site.journal.ended(self, left=True)
         super().connectionLost(reason)
         reading, self._reading = self._reading, None
         self._body.clear()
@@ -168,4 +182,5 @@ class GatewayRequest(server.Request):
             if self.body_length is not None and len(data) != self.body_length:
                 reading.errback(refusal(ProblemCode.BODY_LENGTH))
             else:
+                self.body_bytes = len(data)
                 reading.callback(data)

@@ -60,6 +60,22 @@ class Deadlines(Generic[Key]):
         """
         self._due.pop(key, None)
 
+    def change(self, seconds: float) -> None:
+        """
+        From now on all deadlines are of *seconds*, those that run already included.
+        """
+        if self._is_closed:
+            return
+        shift, self._seconds = seconds - self._seconds, seconds
+        # All move alike, so their order stays.
+        self._due = {key: due + shift for key, due in self._due.items()}
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._due:
+            wait = next(iter(self._due.values())) - self._clock.seconds()
+            self._timer = self._clock.callLater(max(wait, 0), self._sweep)
+
     def close(self) -> None:
         """
         Nothing falls due any more, and no timer is left behind.

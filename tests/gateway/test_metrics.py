@@ -1,0 +1,256 @@
+"""
+What a gateway counts, and what it never tells (`http.md` §4, D21).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import attrs
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.asynchronous import asynchronous
+from tests.gateway.conftest import Serve
+from tests.gateway.device_script import DeviceScript
+from tests.gateway.feeds import CHAT, REQUESTS, body, eventually, feed, stream
+from tests.gateway.serving import (
+    P1,
+    PRINCIPALS,
+    TOKEN,
+    TOKEN_2,
+    Serving,
+    digest,
+)
+from twisted_aotx.gateway.metrics import Metrics
+from twisted_aotx.gateway.outcomes import REMEMBERED_MAX, Outcomes
+from twisted_aotx.gateway.settings import Limits
+from twisted_aotx.testing.peer import reply_to
+from twisted_aotx.wire.numbers import Action, Phase
+from twisted_aotx.wire.packet import ReplyHeader
+
+Sample = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+async def scraped(gateway: Serving) -> Sample:
+    answer = await gateway.get("/metrics")
+    assert answer.status == 200
+    assert answer.header("content-type") == "text/plain; version=0.0.4; charset=utf-8"
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.content.decode())
+        for sample in family.samples
+    }
+
+
+def at(sample: Sample, name: str, **labels: str) -> float | None:
+    return sample.get((name, frozenset(labels.items())))
+
+
+@asynchronous
+async def test_metrics_need_the_action(serve: Serve) -> None:
+    """
+    http.md §4: DEV 403 without telemetry, 401 without a token.
+    """
+    gateway = await serve()
+    refused = await gateway.get("/metrics", token=TOKEN_2)
+    assert refused.problem == (403, "device_refused", None)
+    assert (await gateway.get("/metrics", token=None)).status == 401
+    assert gateway.device.operations == []
+    scraper = attrs.evolve(PRINCIPALS[1], actions=Action.TELEMETRY)
+    gateway = await serve(principals=(scraper,))
+    assert (await gateway.get("/metrics", token=TOKEN_2)).status == 200
+
+
+@asynchronous
+async def test_requests_are_counted_by_route_status_and_code(
+    gateway: Serving,
+) -> None:
+    await gateway.get("/v1/models")
+    await gateway.request("HEAD", "/v1/models/org/m")
+    await gateway.get("/v1/models/nobody")
+    await gateway.get("/nowhere")
+    await gateway.get("/v1/models", token=None)
+    await gateway.request("PUT", "/healthz")
+    await gateway.raw(b"nonsense\r\n\r\n")
+    await gateway.raw(b"GET / HTTP/1.1\r\n\r\n")
+
+    sample = await scraped(gateway)
+
+    requests = partial(at, sample, "aotx_http_requests_total")
+    models, model = "/v1/models", "/v1/models/{id}"
+    assert requests(method="GET", route=models, status="200", code="") == 1
+    assert requests(method="GET", route=model, status="200", code="") == 1
+    code = "model_not_found"
+    assert requests(method="GET", route=model, status="404", code=code) == 1
+    other = partial(requests, method="other", route="other")
+    assert other(status="404", code="route_not_found") == 1
+    assert other(status="401", code="invalid_api_key") == 1
+    assert other(status="405", code="method") == 1
+    assert other(status="400", code="invalid_field") == 2
+    assert at(sample, "aotx_http_authentication_failures_total") == 1
+    name = "aotx_http_request_seconds_count"
+    assert at(sample, name, method="GET", route=model) == 2
+
+
+@asynchronous
+async def test_streams_and_bodies_are_measured_apart(gateway: Serving) -> None:
+    gateway.device.on_submit = lambda request: request.complete(b"hi")
+    await stream(gateway, json=body(stream=True))
+    await gateway.post(CHAT, body())
+
+    sample = await scraped(gateway)
+
+    assert at(sample, "aotx_http_stream_seconds_count", route=CHAT) == 1
+    assert at(sample, "aotx_http_request_seconds_count", method="POST", route=CHAT) == 1
+    sent = at(sample, "aotx_http_stream_bytes_sum", route=CHAT)
+    assert sent is not None
+    assert sent > 500
+    assert at(sample, "aotx_http_body_bytes_count", route=CHAT) == 2
+
+
+@asynchronous
+async def test_models_are_counted_from_admission_to_their_end(
+    gateway: Serving,
+) -> None:
+    """
+    By the alias that was asked for; an end is counted once, however often it is read.
+    """
+    gateway.device.on_submit = lambda request: request.complete(b"hi", finish=2)
+    await gateway.post(CHAT, body(model="org/m"))
+    gateway.device.on_submit = lambda _: None
+    made = (await gateway.post(REQUESTS, body())).json["id"]
+    await gateway.post(f"{REQUESTS}/{made}/cancel", {})
+    gateway.device.requests[P1, bytes.fromhex(made[21:])].end(Phase.CANCELLED, 409, 1)
+    for _ in range(3):
+        await gateway.get(f"{REQUESTS}/{made}")
+    await gateway.post(f"{REQUESTS}/{made}/cancel", {})
+
+    sample = await scraped(gateway)
+
+    assert at(sample, "aotx_admissions_total", model="org/m") == 1
+    assert at(sample, "aotx_admissions_total", model="m") == 1
+    assert at(sample, "aotx_finishes_total", model="org/m", finish="length") == 1
+    assert at(sample, "aotx_finishes_total", model="m", finish="cancelled") == 1
+    assert at(sample, "aotx_cancels_total", model="m") == 1
+    assert at(sample, "aotx_cancels_total", model="other") == 1
+    assert len(gateway.gateway.metrics.outcomes) == 0
+
+
+@asynchronous
+async def test_exchanges_are_counted_with_their_failures(gateway: Serving) -> None:
+    await gateway.get("/v1/models")
+    gateway.device.before = partial(reply_to, status=429)
+    await gateway.get("/v1/models")
+    await gateway.stop_device()
+    await gateway.get("/aotx/v1/telemetry")
+
+    sample = await scraped(gateway)
+
+    replies = partial(at, sample, "aotx_device_replies_total", operation="info")
+    assert replies(status="200") == 1
+    assert replies(status="429") == 1
+    assert at(sample, "aotx_device_exchange_seconds_count", operation="info") == 2
+    name = "aotx_device_exchange_failures_total"
+    assert at(sample, name, operation="metrics", error="ConnectFailed") == 1
+
+
+@asynchronous
+async def test_budgets_are_told_with_their_limits(serve: Serve) -> None:
+    gateway = await serve(limits=Limits(work=7, body_credit=9 << 20))
+    await gateway.get("/readyz")
+    made = (await gateway.post(REQUESTS, body())).json["id"]
+    reading = await feed(gateway, f"{REQUESTS}/{made}/events")
+    await reading.until(1)
+
+    sample = await scraped(gateway)
+
+    assert at(sample, "aotx_budget_limit", budget="work") == 7
+    assert at(sample, "aotx_budget_in_use", budget="work") == 1
+    assert at(sample, "aotx_budget_limit", budget="body_credit") == 9 << 20
+    assert at(sample, "aotx_budget_in_use", budget="body_credit") == 0
+    assert at(sample, "aotx_budget_in_use", budget="connections") == 2
+    assert at(sample, "aotx_ready") == 1
+    assert at(sample, "process_open_fds")
+    reading.leave()
+    await eventually(lambda: gateway.gateway.budgets.work.held == 0)
+    sample = await scraped(gateway)
+    left = {"status": "200", "code": "client_left"}
+    route = "/aotx/v1/requests/{id}/events"
+    name = "aotx_http_requests_total"
+    assert at(sample, name, method="GET", route=route, **left) == 1
+
+
+@asynchronous
+async def test_a_client_that_leaves_before_its_answer_is_499(
+    serve: Serve,
+) -> None:
+    device = DeviceScript()
+    gateway = await serve(device)
+    made = await gateway.connect()
+    made.send(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+        + TOKEN.encode()
+        + b"\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    )
+    await eventually(lambda: gateway.gateway.budgets.bodies.held == 1)
+    assert made.transport is not None
+    made.transport.abortConnection()  # type: ignore[attr-defined]
+    await eventually(lambda: len(gateway.site.connections) == 0)
+
+    sample = await scraped(gateway)
+
+    labels = {"method": "POST", "route": CHAT, "status": "499", "code": "client_left"}
+    assert at(sample, "aotx_http_requests_total", **labels) == 1
+
+
+@asynchronous
+async def test_nothing_that_a_caller_chose_is_a_label(gateway: Serving) -> None:
+    """
+    B85: no principal, token, id, path argument, query or method of its own.
+    """
+    secret = "c0ffee" * 6
+    gateway.device.on_submit = lambda request: request.complete(b"hi")
+    made = (await gateway.post(CHAT, body())).json["id"]
+    await gateway.get(f"/v1/models/{secret}")
+    await gateway.get(f"/{secret}?{secret}={secret}", token=secret)
+    await gateway.request(secret.upper(), f"/{secret}")
+    await gateway.get(f"{REQUESTS}/req-{7:016x}-{secret[:32]}")
+
+    text = (await gateway.get("/metrics")).content.decode()
+
+    assert secret[:12] not in text.lower()
+    assert TOKEN not in text
+    assert digest(TOKEN).hex() not in text
+    assert P1.hex() not in text
+    assert made.removeprefix("chatcmpl-") not in text
+    for name, label in re.findall(r'(\w+)="([^"]*)"', text):
+        if name == "route":
+            assert re.fullmatch(r"other|/[a-z0-9/{}._]*", label), label
+
+
+def test_every_name_of_the_page_is_a_metric(request: pytest.FixtureRequest) -> None:
+    page = (request.config.rootpath / "docs" / "operations.md").read_text()
+    told = set(re.findall(r"`(aotx_\w+)`", page))
+    metrics = Metrics()
+    metrics.watch(held=lambda: {"work": 0}, limits={"work": 1}, is_ready=lambda: False)
+    text = metrics.text().decode()
+    made = set(re.findall(r"^# TYPE (aotx_\w+)", text, re.MULTILINE))
+
+    assert {name for name in made if not name.endswith("_created")} == told
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    finished: list[tuple[str, str]] = []
+    outcomes = Outcomes(lambda *seen: finished.append(seen))
+    for number in range(REMEMBERED_MAX + 5):
+        outcomes.admitted(1, number.to_bytes(16, "big"), "m")
+    assert len(outcomes) == REMEMBERED_MAX
+    reply = ReplyHeader(
+        status=200, phase=Phase.FAILED, principal=P1, revision=1, epoch=1
+    )
+    for number in (0, 4, 5, 5):
+        outcomes.seen(1, number.to_bytes(16, "big"), reply)
+
+    assert finished == [("m", "failed")]
