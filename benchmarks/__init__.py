@@ -1,0 +1,3 @@
+"""
+What the service costs, measured on one machine in one run (docs/benchmarks.md).
+"""
