@@ -81,22 +81,22 @@ def _assemble(ptx: str, architecture: str) -> dict[str, Any]:
 def report(capability: tuple[int, int]) -> dict[str, dict[str, Any]]:
     """Kernel → registers, stack, spills, seconds, and what its PTX holds."""
     # Needs numba-cuda, an extra.
-    from twisted_aotx.device import gpu
+    from twisted_aotx.device import gpu, gpu_words, ptx
 
-    gpu.register()
-    kernels = gpu.kernels(tables.host_dtype(SMALL), tables.device_dtype(SMALL))
+    gpu_words.register()
+    kernels = gpu.kernels(tables.regions_of(SMALL))
     found = {}
     for name, (function, signature, threads) in kernels.items():
         start = time.monotonic()
-        ptx = gpu.compile_ptx(function, signature, threads, capability)
+        text = ptx.compile_ptx(function, signature, threads, capability)
         found[name] = {
-            "f64": ptx.count(".f64"),
-            "acquires": ptx.count("ld.acquire.sys"),
-            "releases": ptx.count("st.release.sys"),
-            "barriers": len(re.findall(r"\b(?:bar|barrier)\.sync", ptx)),
-            "bytes": len(ptx),
-            "threads": int(_THREADS.findall(ptx)[0]),
-            **_assemble(ptx, "sm_{}{}".format(*capability)),
+            "f64": text.count(".f64"),
+            "acquires": text.count("ld.acquire.sys"),
+            "releases": text.count("st.release.sys"),
+            "barriers": len(re.findall(r"\b(?:bar|barrier)\.sync", text)),
+            "bytes": len(text),
+            "threads": int(_THREADS.findall(text)[0]),
+            **_assemble(text, "sm_{}{}".format(*capability)),
             "seconds": round(time.monotonic() - start, 1),
         }
     return found

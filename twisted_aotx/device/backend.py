@@ -5,7 +5,7 @@ barrier.
 One kernel source runs on four targets: compiled on the CPU, compiled for CUDA, as plain
 Python (NUMBA_DISABLE_JIT=1) and in the CUDA simulator. The Python bodies below serve
 the last two; `gpu` registers the CUDA ones. numba's decorators and intrinsics carry no
-types, so this file and `gpu` are the only ones with relaxed type checks (setup.cfg).
+types, so this file and those of CUDA alone have relaxed type checks (setup.cfg).
 
 Rules for kernels (docs/kernels.md):
 1. All arithmetic is int64; a value loaded from a table becomes `i64(...)` first.

@@ -67,14 +67,14 @@ def send_orders(H: Any, D: Any) -> None:
 
 
 @dev
-def render_orders(H: Any, D: Any, lane: Any, lanes: Any) -> None:
+def render_orders(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """All lanes: one lane renders one order."""
     for n in range(lane, D.due_count, lanes):
         slot = D.due_list[n]
         request = D.s_request[slot]
-        render_prompt(H, D, slot, request)
+        render_prompt(H, D, B[request]["payload"], slot, request)
         size = D.r_payload_bytes[request]
-        copy_bytes(H.o_payload[slot], 0, D.r_payload[request], 0, size, 0, 1)
+        copy_bytes(H.o_payload[slot], 0, B[request]["payload"], 0, size, 0, 1)
         H.o_payload_bytes[slot] = size
         H.o_generation[slot] = D.s_generation[slot]
         H.o_role[slot] = D.r_role[request]
@@ -110,14 +110,14 @@ def collect(H: Any, D: Any) -> None:
 
 
 @dev
-def append(H: Any, D: Any, lane: Any, lanes: Any) -> None:
+def append(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """All lanes: copy the takes behind what the results hold."""
     for n in range(D.live):
         slot = D.live_list[n]
         size = D.take_bytes[slot]
         if size > 0:
             request = D.s_request[slot]
-            output = D.r_output[request]
+            output = B[request]["output"]
             total = D.r_total[request]
             start = D.take_from[slot] & (EVENT_BYTES - 1)
             first = min(size, EVENT_BYTES - start)

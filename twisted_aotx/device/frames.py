@@ -108,7 +108,7 @@ def is_zero(frame: Any, start: Any, end: Any) -> Any:
 
 
 @dev
-def copy_windows(H: Any, D: Any, lane: Any, lanes: Any) -> None:
+def copy_windows(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """
     All lanes: copy the READ windows of this tick into their mailboxes.
 
@@ -119,19 +119,19 @@ def copy_windows(H: Any, D: Any, lane: Any, lanes: Any) -> None:
         size = D.window_bytes[channel]
         if size > 0:
             data = H.mail[channel]["data"]
-            output = D.r_output[D.window_request[channel]]
+            output = B[D.window_request[channel]]["output"]
             start = D.window_cursor[channel]
             copy_bytes(data, HEADER, output, start, size, lane, lanes)
 
 
 @dev
-def keep_payloads(D: Any, lane: Any, lanes: Any) -> None:
+def keep_payloads(D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """All lanes: copy the payloads admitted in this tick to their requests."""
     for n in range(D.stores):
         frame = D.frame[D.store_channel[n]]
         request = i64(D.store_request[n])
         size = D.r_payload_bytes[request]
-        copy_bytes(D.r_payload[request], 0, frame, HEADER, size, lane, lanes)
+        copy_bytes(B[request]["payload"], 0, frame, HEADER, size, lane, lanes)
 
 
 @dev

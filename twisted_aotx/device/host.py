@@ -62,20 +62,13 @@ class Device:
     ) -> None:
         self.capacities = capacities
         self.channels = capacities.channels
-        try:
-            host_dtype = tables.host_dtype(capacities)
-            device_dtype = tables.device_dtype(capacities)
-        except ValueError:
-            # numpy counts the bytes of a record in 32 bits.
-            raise ConfigError("device", "one region takes 2 GiB or more") from None
-        self.service_bytes = host_dtype.itemsize + device_dtype.itemsize
+        regions = tables.regions_of(capacities)
+        self.service_bytes = regions.size
         if self.service_bytes > limits.TABLE_BYTES_MAX:
             raise ConfigError(
                 "device", f"all tables take {self.service_bytes} bytes, over 8 GiB"
             )
-        self._launch = launch.launcher(backend, host_dtype, device_dtype)
-        self._h = self._launch.host
-        self._d = self._launch.device
+        self._launch = launch.launcher(backend, regions)
         self.doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.broker_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.engine_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -211,13 +204,17 @@ class Device:
 
     def snapshot(self) -> Any:
         """A copy of region D, one record (`tables.device_dtype`)."""
-        return self._launch.snapshot()[0]
+        return self._launch.snapshot()[0][0]
 
     def digest(self) -> str:
         """
-        SHA-256 of region D, for comparing targets and for *nothing changed* tests.
+        SHA-256 of the regions D and B, for comparing targets and for tests that nothing
+        changed.
         """
-        return hashlib.sha256(self._launch.snapshot().tobytes()).hexdigest()
+        digest = hashlib.sha256()
+        for region in self._launch.snapshot():
+            digest.update(region.tobytes())
+        return digest.hexdigest()
 
     def invariants(self) -> list[str]:
         """Every broken invariant of every table, as sentences; empty when all hold."""

@@ -19,11 +19,12 @@ from twisted_aotx.errors import ConfigError
 
 class Launch(Protocol):
     """
-    The verbs of a backend. Regions are record arrays of length 1.
+    The verbs of a backend. H and D are record arrays of length 1, B one of requests.
     """
 
     host: Any
     device: Any
+    bulk: Any
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
         """Run *entry* over region H on the CPU."""
@@ -43,8 +44,8 @@ class Launch(Protocol):
     def compile(self) -> None:
         """Compile everything above; changes nothing."""
 
-    def snapshot(self) -> Any:
-        """A copy of region D."""
+    def snapshot(self) -> tuple[Any, Any]:
+        """Copies of the regions D and B."""
 
 
 class CPULaunch:
@@ -52,14 +53,16 @@ class CPULaunch:
     Compiled kernels in this process; plain Python with NUMBA_DISABLE_JIT=1.
     """
 
-    def __init__(self, host_dtype: Any, device_dtype: Any) -> None:
-        self.host = tables.allocate(host_dtype)
-        self.device = tables.allocate(device_dtype)
+    def __init__(self, regions: tables.Regions) -> None:
+        self.host = tables.allocate(regions.host)
+        self.device = tables.allocate(regions.device)
+        self.bulk = tables.allocate(regions.bulk, regions.requests)
         self._plain = bool(getattr(config, "DISABLE_JIT", False))
         if self._plain:
             # Without the compiler a record needs numpy's own attribute access.
             self.host = self.host.view(np.recarray)
             self.device = self.device.view(np.recarray)
+            self.bulk = self.bulk.view(np.recarray)
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
         """See `Launch.on_host`."""
@@ -75,33 +78,33 @@ class CPULaunch:
 
     def tick(self, now_ns: int) -> None:
         """See `Launch.tick`."""
-        tick.tick(self.host, self.device, now_ns)
+        tick.tick(self.host, self.device, self.bulk, now_ns)
 
     def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
         """See `Launch.run`."""
         if self._plain:
             raise RuntimeError("the device loop needs compiled kernels")
         scratch = np.zeros(loop.SCRATCH_WORDS, np.int64)
-        loop.run_loop(
-            self.host, self.device, doorbell, broker_bell, engine_bell, scratch
-        )
+        bells = doorbell, broker_bell, engine_bell
+        loop.run_loop(self.host, self.device, self.bulk, *bells, scratch)
 
     def compile(self) -> None:
         """See `Launch.compile`."""
         if self._plain:
             return
-        regions = numba.typeof(self.host), numba.typeof(self.device)
+        parts = self.host, self.device, self.bulk
+        regions = tuple(numba.typeof(part) for part in parts)
         word = numba.int64
         scratch = numba.typeof(np.zeros(1, np.int64))
         loop.run_loop.compile((*regions, word, word, word, scratch))
         entries.compile_entries(regions[0])
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> tuple[Any, Any]:
         """See `Launch.snapshot`."""
-        return self.device.copy()
+        return self.device.copy(), self.bulk.copy()
 
 
-def launcher(backend: str, host_dtype: Any, device_dtype: Any) -> Launch:
+def launcher(backend: str, regions: tables.Regions) -> Launch:
     """
     The launcher of *backend*, "cpu" or "cuda".
 
@@ -109,10 +112,10 @@ def launcher(backend: str, host_dtype: Any, device_dtype: Any) -> Launch:
         ConfigError: the backend is unknown or its hardware is not there.
     """
     if backend == "cpu":
-        return CPULaunch(host_dtype, device_dtype)
+        return CPULaunch(regions)
     if backend == "cuda":
         # numba-cuda is an extra: only this backend may need it.
         from twisted_aotx.device import gpu
 
-        return gpu.launcher(host_dtype, device_dtype)
+        return gpu.launcher(regions)
     raise ConfigError("device.backend", f"{backend!r} is neither cpu nor cuda")

@@ -58,6 +58,7 @@ def _wait(doorbell: Any, scratch: Any, wait_ns: Any) -> None:
 def run_loop(
     regions_h: Any,
     regions_d: Any,
+    bulk: Any,
     doorbell: Any,
     broker_bell: Any,
     engine_bell: Any,
@@ -76,7 +77,7 @@ def run_loop(
     scratch[4] = 1
     while load_acquire(H.closed, 0) == u64(0):
         now = read_clock(scratch)
-        tick_stages(H, D, i64(0), i64(1), now)
+        tick_stages(H, D, bulk, i64(0), i64(1), now)
         if H.outcome[1] == 1:
             _write(broker_bell, scratch[4:].ctypes, 8)
         if H.outcome[2] == 1:

@@ -226,12 +226,11 @@ def _put_template(
 
 
 @dev
-def render_prompt(H: Any, D: Any, slot: Any, request: Any) -> None:
+def render_prompt(H: Any, D: Any, payload: Any, slot: Any, request: Any) -> None:
     """
-    Write prompt and span map of *request* into the order of *slot*.
+    Write prompt and span map of *request*, whose payload it is, into *slot*'s order.
     """
     role = D.r_role[request] + i64(0)
-    payload = D.r_payload[request]
     out = H.o_rendered[slot]
     prefix = D.prefix_bytes[role] + i64(0)
     H.o_span_count[slot] = 0

@@ -60,8 +60,6 @@ def request_fields(capacities: Capacities) -> list[Any]:
         ("r_principal", "<u8", (count, 2)),
         ("r_id", "<u8", (count, 2)),
         ("r_revision", "<u8", entries),
-        ("r_payload", "u1", (count, payload_bytes_max(capacities))),
-        ("r_output", "u1", (count, capacities.output_bytes)),
         # entry + 1 of the first entry in a bucket; 0 is none
         ("x_bucket", "<i8", (power_of_two(2 * count),)),
         ("r_head", "<i8", (3,)),
@@ -70,6 +68,14 @@ def request_fields(capacities: Capacities) -> list[Any]:
         ("q_tail", "<i8", (ROLE_COUNT,)),
         ("queued", "<i8"),
         ("sequence", "<i8"),
+    ]
+
+
+def bulk_fields(capacities: Capacities) -> list[Any]:
+    """What one entry keeps in bulk: its SUBMIT payload and its output."""
+    return [
+        ("payload", "u1", (payload_bytes_max(capacities),)),
+        ("output", "u1", (capacities.output_bytes,)),
     ]
 
 

@@ -1,10 +1,10 @@
 """
-The two memory regions as numpy dtypes: H, host-mapped, and D, device-owned.
+The memory regions as numpy dtypes: H, host-mapped; D and B, device-owned.
 
-Each is one aligned record, so that a kernel takes one pointer per region, a test takes
-one digest and a snapshot is one copy (docs/kernels.md). Table files own their fields;
-this file only joins them. Shapes are types: each set of capacities compiles its own
-kernels.
+H and D are one aligned record each, B is one per request, so that a kernel takes one
+pointer per region, and a snapshot is one copy of each (docs/kernels.md). Table files
+own their fields; this file only joins them. Shapes are types: each set of capacities
+compiles its own kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from twisted_aotx.device import (
@@ -93,10 +94,44 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
     )
 
 
-def allocate(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+@attrs.frozen
+class Regions:
     """
-    A zeroed record array of length 1, aligned to a page.
+    The dtypes of all regions, and how many records B has.
     """
-    raw = np.zeros(dtype.itemsize + 4096, np.uint8)
+
+    host: np.dtype[Any]
+    device: np.dtype[Any]
+    bulk: np.dtype[Any]
+    requests: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all regions together."""
+        bulk = self.bulk.itemsize * self.requests
+        return self.host.itemsize + self.device.itemsize + bulk
+
+
+def regions_of(capacities: Capacities) -> Regions:
+    """
+    The regions of a device with *capacities*.
+
+    Payloads and outputs have a region of their own because numpy counts the bytes of a
+    record in 32 bits: H and D stay below 2 GiB at every capacity, B need not.
+    """
+    return Regions(
+        host_dtype(capacities),
+        device_dtype(capacities),
+        np.dtype(requests.bulk_fields(capacities), align=True),
+        capacities.requests,
+    )
+
+
+def allocate(dtype: np.dtype[Any], count: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
+    """
+    A zeroed array of *count* records, aligned to a page.
+    """
+    size = dtype.itemsize * count
+    raw = np.zeros(size + 4096, np.uint8)
     start = -raw.ctypes.data % 4096
-    return raw[start : start + dtype.itemsize].view(dtype)
+    return raw[start : start + size].view(dtype)

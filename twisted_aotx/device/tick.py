@@ -83,13 +83,13 @@ def _next_due(H: Any, D: Any) -> Any:
 
 
 @dev
-def _run_work(H: Any, D: Any, lane: Any, lanes: Any) -> None:
+def _run_work(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """Work, engine exchange and commit; not while held."""
     if lane == 0:
         work(H, D)
         send_orders(H, D)
     barrier()
-    render_orders(H, D, lane, lanes)
+    render_orders(H, D, B, lane, lanes)
     barrier()
     if lane == 0:
         publish_orders(H, D)
@@ -99,14 +99,14 @@ def _run_work(H: Any, D: Any, lane: Any, lanes: Any) -> None:
     if lane == 0:
         collect(H, D)
     barrier()
-    append(H, D, lane, lanes)
+    append(H, D, B, lane, lanes)
     barrier()
     if lane == 0:
         commit(H, D)
 
 
 @dev
-def tick_stages(H: Any, D: Any, lane: Any, lanes: Any, now: Any) -> None:
+def tick_stages(H: Any, D: Any, B: Any, lane: Any, lanes: Any, now: Any) -> None:
     """
     Run one tick at *now* (ns); leaves in `H.outcome` when the next one is due (ns) and
     whether the broker's and the engines' doorbells are to be rung.
@@ -126,11 +126,11 @@ def tick_stages(H: Any, D: Any, lane: Any, lanes: Any, now: Any) -> None:
     if lane == 0:
         admit(D)
     barrier()
-    keep_payloads(D, lane, lanes)
-    copy_windows(H, D, lane, lanes)
+    keep_payloads(D, B, lane, lanes)
+    copy_windows(H, D, B, lane, lanes)
     barrier()
     if D.held == 0:
-        _run_work(H, D, lane, lanes)
+        _run_work(H, D, B, lane, lanes)
     barrier()
     copy_out(H, D, lane, lanes)
     barrier()
@@ -142,6 +142,6 @@ def tick_stages(H: Any, D: Any, lane: Any, lanes: Any, now: Any) -> None:
 
 
 @dev
-def tick(regions_h: Any, regions_d: Any, now: Any) -> None:
-    """One tick on the CPU, over the two regions as arrays of length 1."""
-    tick_stages(regions_h[0], regions_d[0], i64(0), i64(1), now)
+def tick(regions_h: Any, regions_d: Any, bulk: Any, now: Any) -> None:
+    """One tick on the CPU; H and D as arrays of length 1."""
+    tick_stages(regions_h[0], regions_d[0], bulk, i64(0), i64(1), now)
