@@ -4,8 +4,8 @@ A loaded GGUF model and its vocabulary: prompts to tokens, tokens to bytes.
 Rules for prompts [D9]:
 1. Template spans are tokenised with control tokens, caller spans without.
 2. What a caller writes never becomes a token that the message format uses as a mark,
-   nor one that ends an answer, even if the model counts it as ordinary vocabulary: such
-   a text is cut behind its first byte.
+   nor one that begins or ends a sequence, even if the model counts it as a word: such a
+   text is cut behind its first byte.
 3. A begin token that the vocabulary asks for and the format does not write is added.
 4. Vocabularies that put a space before text (SentencePiece) do so at the start and
    behind a mark only, as if the prompt were tokenised in one piece.
@@ -68,11 +68,8 @@ class Model:
             raise ModelError("it has an encoder; only decoders can chat")
         self._vocab = library.model_get_vocab(self.handle)
         self._spaced = library.vocab_type(self._vocab) == _SENTENCEPIECE
-        self._begin = (
-            library.vocab_bos(self._vocab)
-            if library.vocab_get_add_bos(self._vocab)
-            else -1
-        )
+        self._begin = library.vocab_bos(self._vocab)
+        self._adds_begin = library.vocab_get_add_bos(self._vocab)
         count = library.vocab_n_tokens(self._vocab)
         self._ends = {
             token for token in range(count) if library.vocab_is_eog(self._vocab, token)
@@ -94,7 +91,7 @@ class Model:
         The tokens of a prompt from (class, bytes) of its spans, by the rules above.
         """
         texts = list(spans)
-        forbidden = set(filter(self._is_mark, self._ends))
+        forbidden = set(filter(self._is_mark, (self._begin, *self._ends)))
         for span_class, data in texts:
             if span_class != CALLER:
                 forbidden.update(filter(self._is_mark, self._template(data, False)))
@@ -105,7 +102,7 @@ class Model:
                 tokens += self._caller(data, forbidden, bare)
             else:
                 tokens += self._template(data, bare)
-        if self._begin >= 0 and tokens[:1] != [self._begin]:
+        if self._adds_begin and tokens[:1] != [self._begin]:
             tokens.insert(0, self._begin)
         return tokens
 
@@ -125,7 +122,11 @@ class Model:
         self._library.model_free(self.handle)
 
     def _is_mark(self, token: int) -> bool:
-        return bool(self._library.vocab_get_attr(self._vocab, token) & _MARK)
+        """Whether *token* is a control token or its like; −1 is none at all."""
+        attributes = (
+            0 if token < 0 else self._library.vocab_get_attr(self._vocab, token)
+        )
+        return bool(attributes & _MARK)
 
     def _template_tokens(self, data: bytes, bare: bool) -> tuple[int, ...]:
         return tuple(self._tokenize(data, marks=True, bare=bare))
@@ -143,15 +144,16 @@ class Model:
     def _raw(self, data: bytes, marks: bool) -> list[int]:
         if not data:
             return []
-        # A token has a byte or more, but for an added space.
+        # A token has a byte or more, but for an added space and for what is no UTF-8.
         room = len(data) + 2
-        buffer = (ctypes.c_int32 * room)()
-        count = self._library.tokenize(
-            self._vocab, data, len(data), buffer, room, False, marks
-        )
-        if count < 0:
-            raise ModelError(f"{len(data)} bytes gave more than {room} tokens")
-        return buffer[:count]
+        while True:
+            buffer = (ctypes.c_int32 * room)()
+            count = self._library.tokenize(
+                self._vocab, data, len(data), buffer, room, False, marks
+            )
+            if count >= 0:
+                return buffer[:count]
+            room = -count
 
     def _caller(self, data: bytes, forbidden: set[int], bare: bool) -> list[int]:
         """Tokens of a caller's *data*, none of which is in *forbidden*."""
