@@ -19,6 +19,7 @@ import click
 from twisted_aotx.cli_failures import fail, told
 from twisted_aotx.config.initial import LLAMA_CAPACITY, LLAMA_SEQUENCE_TOKENS
 from twisted_aotx.engines.digest import file_sha256, models_directory
+from twisted_aotx.engines.llama.options import CAPACITY_MAX
 from twisted_aotx.engines.memory import available, gigabytes, need
 from twisted_aotx.engines.model_file import ModelFile, read_model_file
 from twisted_aotx.models.catalogue import MODELS, CatalogueModel
@@ -70,7 +71,7 @@ def fetch_model(name: str, directory: Path | None) -> None:
 @click.argument("file", type=_PATH)
 @click.option(
     "--capacity",
-    type=click.IntRange(1, 1023),
+    type=click.IntRange(1, CAPACITY_MAX),
     default=LLAMA_CAPACITY,
     show_default=True,
     help="Requests at once to reckon memory for.",

@@ -106,7 +106,7 @@ def test_a_place_that_is_no_folder(tiny: Path, tmp_path: Path) -> None:
         ["model", "fetch", "other"],
         ["model", "inspect"],
         ["model", "inspect", "f", "--capacity", "0"],
-        ["model", "inspect", "f", "--capacity", "1024"],
+        ["model", "inspect", "f", "--capacity", "257"],
         ["model", "inspect", "f", "--sequence-tokens", "1"],
         ["model", "other"],
     ],
@@ -140,7 +140,7 @@ def test_inspect_says_what_a_file_holds(file: Path) -> None:
 def test_inspect_reckons_for_what_is_asked(file: Path) -> None:
     """256 bytes a token."""
     result = aotx(
-        "model", "inspect", file, "--capacity", "1000", "--sequence-tokens", "40960"
+        "model", "inspect", file, "--capacity", "250", "--sequence-tokens", "163840"
     )
 
     assert "KV cache 10.49 GB" in rows(result.stdout)["memory"]
@@ -270,7 +270,7 @@ def test_init_warns_of_a_model_that_does_not_fit_now(
 
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"warning: {file} needs 0.07 GB")
+    assert line.startswith(f"warning: {file} needs 0.09 GB")
     assert (tmp_path / "var/runtime.json").exists()
 
 

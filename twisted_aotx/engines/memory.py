@@ -18,7 +18,7 @@ from twisted_aotx.errors import EngineError
 #: llama.cpp gives each sequence a multiple of so many tokens.
 CONTEXT_STEP_TOKENS: Final = 256
 #: Bytes of the engine's process without model, KV cache and buffers of a step.
-PROCESS_BYTES: Final = 64 << 20
+PROCESS_BYTES: Final = 80 << 20
 #: Rows that one step computes at most.
 STEP_ROWS: Final = 64
 #: Numbers of 4 bytes that a step keeps for each row: the logits, and this many rows
