@@ -14,10 +14,9 @@ from typing import Final
 import click
 
 from twisted_aotx.cli_failures import told
+from twisted_aotx.cli_grants import grants
 from twisted_aotx.cli_model import model as model_commands
-from twisted_aotx.config.files import replace_file
 from twisted_aotx.config.gateway import GatewayFile, load_gateway
-from twisted_aotx.config.grants import grant_table
 from twisted_aotx.config.initial import (
     LLAMA_CAPACITY,
     First,
@@ -44,6 +43,7 @@ def run() -> None:
     """Set up and check what `twistd aotx` runs."""
 
 
+run.add_command(grants)
 run.add_command(model_commands)
 
 
@@ -92,17 +92,6 @@ def token() -> None:
     """Print a new token and its SHA-256; store nothing."""
     for line in new_token():
         click.echo(line)
-
-
-@run.command()
-@_CONFIG
-@click.option("--output", type=_FILE, required=True, help="The grant table to write.")
-def grants(config: Path, output: Path) -> None:
-    """Write the grant table of a configuration, at once and durably."""
-    table = grant_table(_load(config).settings)
-    with told(output):
-        replace_file(output, table.pack())
-    click.echo(f"{output}: revision {table.revision}, {len(table.rows)} principal(s)")
 
 
 def _for_model(first: First, path: Path) -> First:

@@ -18,17 +18,18 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from twisted_aotx.errors import AOTXError, ConfigErrors
+from twisted_aotx.errors import ConfigErrors
+from twisted_aotx.parts import EXPECTED, Part, reasons
+from twisted_aotx.reloads import Reloads
 
 # In the class it would be named after the class.
 _log = Logger("aotx")
@@ -39,9 +40,8 @@ Loaded = TypeVar("Loaded")
 STATE: Final = ["state", "s", None, "the state directory, made by aotx init"]
 GATEWAY: Final = ["gateway", "g", None, "another gateway.json"]
 RUNTIME: Final = ["runtime", "r", None, "another runtime.json"]
-#: Seconds beyond `write_seconds` that a whole stop may take: the device's thread and an
-#: engine have ten each.
-STOP_SECONDS: Final = 25.0
+#: Seconds that a whole stop may take beyond those of the parts.
+STOP_SECONDS: Final = 5.0
 
 
 class Options(usage.Options):
@@ -94,42 +94,27 @@ def refuse(path: Path, errors: ConfigErrors) -> NoReturn:
     raise SystemExit(1)
 
 
-class Part(Protocol):
-    """
-    Something that a process starts and stops: a runtime, a gateway.
-    """
-
-    name: str
-
-    async def start(self, died: Callable[[str], None]) -> None:
-        """
-        Come up; on an error leave nothing behind that `stop` does not undo.
-
-        *died* is to be called with a reason when it fails later.
-        """
-
-    async def stop(self) -> None:
-        """Go down, also after half a start."""
-
-
 @attrs.define(eq=False, slots=False)
 class Daemon(Service):
     """
     Starts parts in order once the reactor runs, and stops them in reverse.
 
     SIGTERM and SIGINT stop it in order (exit 0), a second one ends it at once (exit 1).
-    SIGHUP is ignored with a line. A start that fails says why in a line and exits 1; a
-    stop that takes longer than *stop_seconds* is given up with exit 1.
+    SIGHUP reloads it. A start that fails says why in a line and exits 1; a stop that
+    takes `STOP_SECONDS` longer than its parts may is given up with exit 1.
     """
 
     _reactor: Any
     _parts: Sequence[Part]
-    _stop_seconds: float
     #: Called with the exit code when the process must end now; never returns.
     _exit: Callable[[int], object] = attrs.field(kw_only=True, default=os._exit)
     _begun: list[Part] = attrs.field(factory=list, init=False)
+    _reloads: Reloads = attrs.field(init=False)
     _starting: Deferred[None] | None = attrs.field(default=None, init=False)
     _is_stopping: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reloads = Reloads(self._parts)
 
     def startService(self) -> None:
         """Called by twistd before the reactor runs: nothing is touched yet."""
@@ -140,6 +125,7 @@ class Daemon(Service):
         """Called by twistd while the reactor shuts down, which waits for the result."""
         super().stopService()
         self._is_stopping = True
+        self._reloads.close()
         return Deferred.fromCoroutine(self._stop())
 
     def _run(self) -> None:
@@ -158,6 +144,8 @@ class Daemon(Service):
 
     def _started(self, _result: None) -> None:
         self._starting = None
+        if not self._is_stopping:
+            self._reloads.open()
 
     def _start_failed(self, failure: Failure) -> None:
         self._starting = None
@@ -183,7 +171,8 @@ class Daemon(Service):
         self._reactor.stop()
 
     async def _stop(self) -> None:
-        watchdog = self._reactor.callLater(self._stop_seconds, self._give_up)
+        seconds = STOP_SECONDS + sum(part.stop_seconds for part in self._begun)
+        watchdog = self._reactor.callLater(seconds, self._give_up, seconds)
         is_interrupted = self._starting is not None
         while self._begun:
             part = self._begun.pop()
@@ -199,8 +188,8 @@ class Daemon(Service):
             _log.info("stopped before the start was complete")
             self._leave(0)
 
-    def _give_up(self) -> None:
-        _log.critical("no stop in {seconds} s: giving up", seconds=self._stop_seconds)
+    def _give_up(self, seconds: float) -> None:
+        _log.critical("no stop in {seconds} s: giving up", seconds=seconds)
         self._leave(1)
 
     def _signalled(self, number: int, _frame: object) -> None:
@@ -216,24 +205,15 @@ class Daemon(Service):
             self._reactor.stop()
 
     def _hung_up(self, _number: int, _frame: object) -> None:
-        self._reactor.callFromThread(
-            _log.info, "SIGHUP is ignored: this version reloads nothing"
-        )
+        self._reactor.callFromThread(self._asked_to_reload)
+
+    def _asked_to_reload(self) -> None:
+        if not self._is_stopping:
+            _log.info("SIGHUP: reloading")
+            self._reloads.ask()
 
     def _leave(self, code: int) -> None:
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             if stream is not None:
                 stream.flush()
         self._exit(code)
-
-
-#: What a start may fail with for reasons that its operator can mend.
-EXPECTED = (AOTXError, OSError, CannotListenError)
-
-
-def reasons(error: BaseException | None) -> list[str]:
-    """The lines that tell an operator why a start failed."""
-    if isinstance(error, ConfigErrors):
-        return [str(one) for one in error.errors]
-    text = str(error) or type(error).__name__
-    return [" ".join(text.split())]

@@ -17,6 +17,7 @@ from twisted_aotx import tap
 from twisted_aotx.config.gateway import load_gateway
 from twisted_aotx.config.runtime import load_runtime
 from twisted_aotx.errors import ConfigError, ConfigErrors
+from twisted_aotx.parts import Part
 from twisted_aotx.wiring_gateway import GatewayPart
 from twisted_aotx.wiring_runtime import RuntimePart
 
@@ -51,9 +52,8 @@ def makeService(options: Options) -> tap.Daemon:
     if Path(file.settings.socket).resolve() != runtime.socket.resolve():
         reason = f"is not the runtime's socket, {runtime.socket}"
         tap.refuse(path, ConfigErrors((ConfigError("socket", reason),)))
-    patience = file.settings.limits.write_seconds + tap.STOP_SECONDS
-    parts: Sequence[tap.Part] = (
+    parts: Sequence[Part] = (
         RuntimePart(reactor, runtime),
-        GatewayPart(reactor, file),
+        GatewayPart(reactor, file, partial(load_gateway, path)),
     )
-    return tap.Daemon(reactor, parts, patience)
+    return tap.Daemon(reactor, parts)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from twisted_aotx import tap
@@ -29,6 +30,7 @@ def makeService(options: Options) -> tap.Daemon:
     # The reactor is chosen by twistd's options, so it must not be imported earlier.
     from twisted.internet import reactor
 
-    file = tap.load_or_exit(load_gateway, options.file("gateway"))
-    patience = file.settings.limits.write_seconds + tap.STOP_SECONDS
-    return tap.Daemon(reactor, [GatewayPart(reactor, file)], patience)
+    path = options.file("gateway")
+    file = tap.load_or_exit(load_gateway, path)
+    part = GatewayPart(reactor, file, partial(load_gateway, path))
+    return tap.Daemon(reactor, [part])

@@ -32,4 +32,4 @@ def makeService(options: Options) -> tap.Daemon:
 
     load = partial(load_runtime, state=options.path("state"))
     settings = tap.load_or_exit(load, options.file("runtime"))
-    return tap.Daemon(reactor, [RuntimePart(reactor, settings)], tap.STOP_SECONDS)
+    return tap.Daemon(reactor, [RuntimePart(reactor, settings)])

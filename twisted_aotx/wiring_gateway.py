@@ -4,7 +4,7 @@ A gateway as a part of a process: client, site, listening port, readiness (layer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
@@ -18,7 +18,16 @@ from twisted.logger import Logger
 
 from twisted_aotx.client import DeviceClient
 from twisted_aotx.config.gateway import GatewayFile
-from twisted_aotx.errors import AOTXError, ConfigError, ConfigErrors, DeviceRefused
+from twisted_aotx.errors import (
+    AOTXError,
+    ConfigError,
+    ConfigErrors,
+    DeviceRefused,
+    ExchangeFailed,
+)
+from twisted_aotx.gateway.measured import MeasuredClient
+from twisted_aotx.gateway.metrics import Metrics
+from twisted_aotx.gateway.replacement import replacement
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.site import GatewaySite, make_site
 from twisted_aotx.wire.numbers import Status
@@ -40,14 +49,22 @@ _DRAIN_SECONDS: Final = 0.05
 
 class GatewayPart:
     """
-    One gateway. `start` listens; readiness is logged once the runtime answers.
+    One gateway. `start` listens; readiness is logged once the runtime answers. `reload`
+    takes its file as it is now.
+
+    Args:
+        file: What is served by at first.
+        load: Reads the file again.
     """
 
     name = "gateway"
 
-    def __init__(self, reactor: Any, file: GatewayFile) -> None:
+    def __init__(
+        self, reactor: Any, file: GatewayFile, load: Callable[[], GatewayFile]
+    ) -> None:
         self._reactor = reactor
         self._file = file
+        self._load = load
         self._settings = file.settings
         self._client: DeviceClient | None = None
         self._site: GatewaySite | None = None
@@ -65,20 +82,73 @@ class GatewayPart:
             ConfigErrors: certificate or key cannot be used.
             CannotListenError: the address is taken or not ours.
         """
-        for notice in self._file.notices:
-            _log.warn("gateway.json: {notice}", notice=notice)
+        self._warn()
         settings = self._settings
-        self._client = DeviceClient(
+        metrics = Metrics()
+        self._client = MeasuredClient(
+            metrics,
             self._reactor,
             settings.socket,
             connections_max=settings.limits.wire_connections,
             waiters_max=settings.limits.connections,
         )
-        gateway = Gateway(settings, self._client, self._reactor)
+        gateway = Gateway(settings, self._client, self._reactor, metrics=metrics)
         self._site = make_site(gateway)
         self._port = await self._endpoint().listen(self._site)
         self._announcing = Deferred.fromCoroutine(self._announce(gateway))
         self._announcing.addErrback(lambda failure: failure.trap(CancelledError))
+
+    @property
+    def stop_seconds(self) -> float:
+        """Open answers have `write_seconds`."""
+        return float(self._settings.limits.write_seconds)
+
+    def read_again(self) -> None:
+        """
+        Read the file, and check all that a start would.
+
+        Raises:
+            ConfigErrors: every fault of the file.
+        """
+        file = self._load()
+        tls_options(file.settings)
+        self._file = file
+
+    async def reload(self, late: Callable[[], object]) -> None:
+        """
+        Serve by the file that was read; calls that are being served stay as they are.
+
+        *late* is never called: nothing here waits.
+        """
+        site = self._site
+        assert site is not None, "reload before start"
+        self._warn()
+        settings, needing = replacement(self._settings, self._file.settings)
+        self._settings = settings
+        site.reconfigure(settings)
+        _log.info(
+            "reloaded: revision {revision}, {models} model(s), {principals} "
+            "principal(s)",
+            revision=settings.revision,
+            models=len(settings.models),
+            principals=len(settings.principals),
+        )
+        if needing:
+            _log.warn("only a restart changes {keys}", keys=", ".join(needing))
+        self._look_at_revision(site.gateway)
+
+    def reloaded(self, reasons: Sequence[str]) -> None:
+        """Nobody waits for that here."""
+
+    def _warn(self) -> None:
+        for notice in self._file.notices:
+            _log.warn("gateway.json: {notice}", notice=notice)
+
+    def _look_at_revision(self, gateway: Gateway) -> None:
+        """Check it beside whatever else goes on, instead of an earlier check."""
+        if self._announcing is not None and self._announcing.called:
+            self._announcing = Deferred.fromCoroutine(self._check_later(gateway))
+            self._announcing.addErrback(lambda failure: failure.trap(CancelledError))
 
     async def stop(self) -> None:
         """
@@ -132,6 +202,11 @@ class GatewayPart:
         _log.info("ready: {address}", address=address)
         await self._check_revision(gateway)
 
+    async def _check_later(self, gateway: Gateway) -> None:
+        # A runtime whose grants were replaced has dropped our connections just now.
+        await deferLater(self._reactor, _LOOK_SECONDS)
+        await self._check_revision(gateway)
+
     async def _check_revision(self, gateway: Gateway) -> None:
         """A grant table of another revision refuses everybody: say so."""
         if not self._settings.principals:
@@ -142,9 +217,11 @@ class GatewayPart:
             if refused.status == Status.FORBIDDEN:
                 _log.warn(
                     "the runtime knows no grant of revision {revision}: "
-                    "run aotx grants and restart it",
+                    "run aotx grants --reload",
                     revision=self._settings.revision,
                 )
+        except ExchangeFailed:
+            pass  # readiness tells who asks that it is away
         except AOTXError as error:
             _log.warn("the runtime's answer is odd: {error}", error=str(error))
 

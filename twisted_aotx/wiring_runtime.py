@@ -8,19 +8,22 @@ last; what fails before leaves none.
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from twisted_aotx.broker.errors import GrantsRefused
 from twisted_aotx.broker.service import BrokerService
 from twisted_aotx.config.runtime import ModelSettings, RuntimeSettings
 from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.errors import ConfigError, UnknownEngine
+from twisted_aotx.grants_state import GrantsState
 from twisted_aotx.interfaces import IEngine
 from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.statedir import StateDirectory
@@ -37,10 +40,12 @@ SECRET_BITS: Final = 64
 
 class RuntimePart:
     """
-    One runtime. `start` fires when the socket is open.
+    One runtime. `start` fires when the socket is open; `reload` takes the grants file.
     """
 
     name = "runtime"
+    #: The device's thread and an engine have ten each.
+    stop_seconds = 20.0
 
     def __init__(self, reactor: Any, settings: RuntimeSettings) -> None:
         self._reactor = reactor
@@ -49,6 +54,8 @@ class RuntimePart:
         self._engines: list[IEngine] = []
         self._runtime: RuntimeService | None = None
         self._broker: BrokerService | None = None
+        self._reloads = 0
+        self._judged: bytes | None = None
 
     async def start(self, died: Callable[[str], None]) -> None:
         """
@@ -86,13 +93,59 @@ class RuntimePart:
         runtime.on_death = lambda failure: died(failure.getErrorMessage())
         await runtime.start()
         await broker.start()
+        self._tell(())
         _log.info("ready: {socket}", socket=self._settings.socket)
+
+    def read_again(self) -> None:
+        """
+        The grants file is read at its turn on channel 0; the rest needs a restart.
+        """
+        self._judged = None
+
+    async def reload(self, late: Callable[[], object]) -> None:
+        """
+        Have the device take the grants file as it is now (`device.md` §16).
+
+        Raises:
+            BrokerError: the old table stays in force; the reason, in its text.
+        """
+        assert self._broker is not None, "reload before start"
+        try:
+            table = await self._broker.reload(late)
+        except GrantsRefused as refused:
+            self._judged = refused.digest
+            raise
+        self._judged = table.digest
+
+    def reloaded(self, reasons: Sequence[str]) -> None:
+        """Tell who waits for it how it ended."""
+        self._reloads += 1
+        self._tell(reasons)
+
+    def _tell(self, reasons: Sequence[str]) -> None:
+        table = self._broker.table if self._broker is not None else None
+        if table is None:
+            return
+        state = GrantsState(
+            pid=os.getpid(),
+            grants=self._settings.grants,
+            reloads=self._reloads,
+            revision=table.revision,
+            digest=table.digest,
+            judged=self._judged,
+            reasons=tuple(reasons),
+        )
+        try:
+            state.write(self._settings.state)
+        except OSError as error:
+            _log.error("grants.state is out of date: {why}", why=error.strerror)
 
     async def stop(self) -> None:
         """
         Close the socket, the device and the engines, and let the lock go.
         """
         if self._broker is not None:
+            GrantsState.remove(self._settings.state)
             await self._broker.stop()
         if self._runtime is not None:
             await self._runtime.stop()
