@@ -85,12 +85,13 @@ def write_head(
     """
     Set the status and *headers*; nothing is sent yet.
 
-    An answer that comes before the end of the body ends the connection (`http.md` §1).
+    An answer that comes before the end of the body, or from a gateway that is going to
+    end, ends the connection (`http.md` §1).
     """
     txrequest.setResponseCode(status, reason(status))
     for name, value in headers:
         txrequest.responseHeaders.setRawHeaders(name, [value])
-    if not txrequest.body_complete:
+    if not txrequest.body_complete or txrequest.is_last:
         txrequest.close_after_answer()
 
 

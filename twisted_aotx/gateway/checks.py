@@ -6,7 +6,8 @@ The order is contract (`http.md` §1), the first failure wins:
 1. headers that stand twice (400 `headers`), an expectation that cannot be met (417);
 2. an Origin that is not configured (403); an allowed one is echoed from here on;
 3. OPTIONS is answered (preflight);
-4. `/healthz` and `/readyz` skip the next step;
+4. a gateway that is going to end takes nothing more (503), but tells its health;
+   `/healthz` and `/readyz` skip the next step;
 5. authentication (401);
 6. a body on GET, HEAD or DELETE (400 `body`);
 7. the query: unknown or repeated keys (400 `query`);
@@ -103,6 +104,8 @@ class Checks:
         found = None if path is None else self._router.find(path)
         place, args = found or (None, {})
         principal = None
+        if self._gateway.closing.begun and not (place and place.public):
+            raise refusal(ProblemCode.SERVICE_CLOSED)
         if place is None or not place.public:
             principal = self._authenticated(txrequest)
         if method in _BODILESS and txrequest.body_length != 0:

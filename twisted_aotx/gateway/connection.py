@@ -108,7 +108,9 @@ class Connection(Parser):
         """
         The last answer ended and nothing of a next request is here.
         """
-        if not self._closing:
+        if self.site.gateway.closing.begun:
+            self.loseConnection()
+        elif not self._closing:
             self.site.connections.idle(self)
 
     def pause_input(self) -> None:

@@ -7,6 +7,8 @@ GET /aotx/v1/requests/{id}/events: a native request as a stream (`http.md` §6).
 3. `emission` carries exact bytes; its id is where a client resumes, as often as it
    wants, with the same bytes.
 4. A client that leaves or reads slowly never cancels the request [D20].
+5. When the gateway is going to end, so do these streams, at once and without an error
+   or a terminal status: whoever reads them resumes.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ async def events(call: Call) -> Answer | None:
     work = _emit(call, stream, handle, cursor)
     try:
         return await stream.carry(
-            work, deadline=deadline, late=ProblemCode.OPERATION_TIMEOUT
+            work,
+            deadline=deadline,
+            late=ProblemCode.OPERATION_TIMEOUT,
+            resumable=True,
         )
     except ClientLeft:
         return None

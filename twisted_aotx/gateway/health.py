@@ -116,8 +116,9 @@ async def get_healthz(_call: Call) -> Answer:
 
 async def get_readyz(call: Call) -> Answer:
     """
-    The device answers too, else 503 `not_ready`.
+    The device answers too and this gateway goes on, else 503 `not_ready`.
     """
-    if not await call.gateway.readiness.is_ready():
+    gateway = call.gateway
+    if gateway.closing.begun or not await gateway.readiness.is_ready():
         raise refusal(ProblemCode.NOT_READY)
     return Answer(body={"status": "ready"})

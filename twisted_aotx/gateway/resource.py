@@ -22,6 +22,7 @@ from twisted_aotx.client import Caller, InfoReply
 from twisted_aotx.gateway.answers import Answer, write_head
 from twisted_aotx.gateway.bodies import JSON_TYPES, Body, read_body
 from twisted_aotx.gateway.budgets import Budgets, Hold
+from twisted_aotx.gateway.closing import Closing
 from twisted_aotx.gateway.health import Readiness
 from twisted_aotx.gateway.information import Informations
 from twisted_aotx.gateway.metrics import Metrics
@@ -68,6 +69,7 @@ class Gateway:
         #: What *client* counts with, too.
         self.metrics = metrics or Metrics()
         self.budgets = Budgets(settings.limits, reactor)
+        self.closing = Closing()
         self.informations = Informations(client, reactor)
         self.readiness = Readiness(client, self._prober(), reactor)
 

@@ -136,6 +136,7 @@ class EventStream:
         *,
         deadline: float,
         late: ProblemCode,
+        resumable: bool = False,
     ) -> Answer | None:
         """
         Do *work*, which may begin this stream, and turn its errors into what they are.
@@ -143,17 +144,31 @@ class EventStream:
         Args:
             deadline: By the reactor's clock.
             late: What it is to miss the deadline.
+            resumable: End the stream at once, without an error, when the gateway is
+                going to end.
 
         Raises:
             ClientLeft: the client went first.
             Exception: *work* failed before it began the stream.
         """
         seconds = deadline - self._clock.seconds()
-        left = when_gone(self._call)
+        left: Deferred[None] = Deferred()
+
+        def leave(_result: object = None) -> None:
+            if not left.called:
+                left.callback(None)
+
+        when_gone(self._call).addCallback(leave)
+        closing = self._call.gateway.closing
+        forget = closing.watch(leave) if resumable else None
         try:
             return await within(work, clock=self._clock, seconds=seconds, left=left)
-        except (CancelledError, ClientLeft):
+        except CancelledError:
             raise
+        except ClientLeft:
+            if self._call.gone or self.begun:
+                raise
+            raise refusal(ProblemCode.SERVICE_CLOSED) from None
         except Exception as error:  # the edge: it ends in an answer or a record
             cause = refusal(late) if isinstance(error, TimeUp) else error
             if not self.begun:
@@ -161,6 +176,8 @@ class EventStream:
             self.close(self._error(cause))
             return None
         finally:
+            if forget is not None:
+                forget()
             self.close()
 
     def _error(self, error: Exception) -> bytes:

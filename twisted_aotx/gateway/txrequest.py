@@ -162,6 +162,13 @@ class GatewayRequest(server.Request):
         self._body.clear()
         self._settle_body()
 
+    @property
+    def is_last(self) -> bool:
+        """
+        Whether the gateway takes nothing more on this connection.
+        """
+        return self.site.gateway.closing.begun
+
     def close_after_answer(self) -> None:
         """
         This answer is the connection's last.
