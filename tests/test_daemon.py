@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -15,14 +15,14 @@ from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from twisted_aotx.errors import ConfigError, ConfigErrors
+from twisted_aotx.errors import ConfigError, ConfigErrors, ServiceClosed
 from twisted_aotx.tap import Daemon
 
 
 @attrs.define(eq=False)
 class ScriptedPart:
     """
-    Notes what happens to it; starts and stops when its Deferreds fire.
+    Notes what happens to it; starts, reloads and stops when its Deferreds fire.
     """
 
     name: str
@@ -30,6 +30,10 @@ class ScriptedPart:
     starts: Deferred[None] | None = None
     stops: Deferred[None] | None = None
     died: Callable[[str], None] | None = None
+    unreadable: Exception | None = None
+    reloads: Deferred[None] | None = None
+    late: Callable[[], object] | None = None
+    stop_seconds: float = 35.0
 
     async def start(self, died: Callable[[str], None]) -> None:
         self.events.append(f"start {self.name}")
@@ -37,6 +41,20 @@ class ScriptedPart:
         if self.starts is not None:
             await self.starts
         self.events.append(f"started {self.name}")
+
+    def read_again(self) -> None:
+        self.events.append(f"read {self.name}")
+        if self.unreadable is not None:
+            raise self.unreadable
+
+    async def reload(self, late: Callable[[], object]) -> None:
+        self.events.append(f"reload {self.name}")
+        self.late = late
+        if self.reloads is not None:
+            await self.reloads
+
+    def reloaded(self, reasons: Sequence[str]) -> None:
+        self.events.append(" ".join([f"reloaded {self.name}", *reasons]))
 
     async def stop(self) -> None:
         self.events.append(f"stop {self.name}")
@@ -108,7 +126,7 @@ def run() -> Iterator[Callable[..., Running]]:
     def make(events: list[str], *parts: ScriptedPart) -> Running:
         reactor = ReactorDouble()
         exits: list[int] = []
-        daemon = Daemon(reactor, parts, 40.0, exit=exits.append)
+        daemon = Daemon(reactor, parts, exit=exits.append)
         daemon.startService()
         reactor.addSystemEventTrigger("before", "shutdown", daemon.stopService)
         assert events == []
@@ -237,11 +255,151 @@ def test_a_part_that_stops_badly_does_not_keep_the_others(
     assert running.exits == [1]
 
 
-def test_sighup_is_ignored_with_a_line(run: Callable[..., Running]) -> None:
+# --- SIGHUP ---------------------------------------------------------------------------
+
+
+def test_sighup_reads_every_file_then_reloads_in_order(
+    run: Callable[..., Running],
+) -> None:
     events: list[str] = []
-    running = run(events, ScriptedPart("a", events))
+    running = run(events, ScriptedPart("a", events), ScriptedPart("b", events))
+    del events[:]
 
     signal.raise_signal(signal.SIGHUP)
 
-    assert events == ["start a", "started a"]
-    assert running.said("info") == ["SIGHUP is ignored: this version reloads nothing"]
+    assert events == [
+        *("read a", "read b", "reload a", "reload b"),
+        *("reloaded a", "reloaded b"),
+    ]
+    assert running.said("error") == []
+
+
+def test_a_file_that_cannot_be_taken_changes_nothing(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    part = ScriptedPart("b", events)
+    running = run(events, ScriptedPart("a", events), part)
+    del events[:]
+
+    part.unreadable = ConfigErrors(
+        (ConfigError("x", "is bad"), ConfigError("y", "too"))
+    )
+    signal.raise_signal(signal.SIGHUP)
+
+    reasons = "x: is bad y: too"
+    assert events == [
+        "read a",
+        "read b",
+        f"reloaded a {reasons}",
+        f"reloaded b {reasons}",
+    ]
+    assert running.said("error") == [
+        "b goes on as before: x: is bad",
+        "b goes on as before: y: too",
+    ]
+
+    del events[:]
+    part.unreadable = None
+    signal.raise_signal(signal.SIGHUP)
+    assert events[2:4] == ["reload a", "reload b"]
+
+
+def test_what_a_part_refuses_the_next_ones_do_not_take(
+    run: Callable[..., Running],
+) -> None:
+    # http.md §10: a refused table keeps both old.
+    events: list[str] = []
+    refuses: Deferred[None] = Deferred()
+    part = ScriptedPart("a", events, reloads=refuses)
+    running = run(events, part, ScriptedPart("b", events))
+    del events[:]
+
+    signal.raise_signal(signal.SIGHUP)
+    refuses.errback(OSError(28, "No space left on device"))
+
+    reason = "[Errno 28] No space left on device"
+    assert events[2:] == ["reload a", f"reloaded a {reason}", f"reloaded b {reason}"]
+    assert running.said("error") == [f"a goes on as before: {reason}"]
+    assert running.exits == []
+
+
+def test_what_happens_late_is_followed_by_the_rest(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    refuses: Deferred[None] = Deferred()
+    part = ScriptedPart("a", events, reloads=refuses)
+    run(events, part, ScriptedPart("b", events))
+    signal.raise_signal(signal.SIGHUP)
+    refuses.errback(OSError(110, "late"))
+    del events[:]
+
+    part.reloads = None
+    assert part.late is not None
+    part.late()
+
+    assert events == [
+        *("read a", "read b", "reload a", "reload b"),
+        *("reloaded a", "reloaded b"),
+    ]
+
+
+def test_any_number_of_sighups_during_a_reload_are_one_more(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    first: Deferred[None] = Deferred()
+    part = ScriptedPart("a", events, reloads=first)
+    run(events, part)
+    del events[:]
+    for _ in range(3):
+        signal.raise_signal(signal.SIGHUP)
+    assert events == ["read a", "reload a"]
+
+    part.reloads = None
+    first.callback(None)
+
+    assert events == ["read a", "reload a", "reloaded a"] * 2
+
+
+def test_sighup_during_the_start_reloads_after_it(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    starts: Deferred[None] = Deferred()
+    run(events, ScriptedPart("a", events, starts=starts))
+    signal.raise_signal(signal.SIGHUP)
+    assert events == ["start a"]
+
+    starts.callback(None)
+
+    assert events[1:] == ["started a", "read a", "reload a", "reloaded a"]
+
+
+def test_a_stop_breaks_off_a_reload_without_a_word(run: Callable[..., Running]) -> None:
+    events: list[str] = []
+    broken: Deferred[None] = Deferred()
+    running = run(events, ScriptedPart("a", events, reloads=broken))
+    signal.raise_signal(signal.SIGHUP)
+
+    signal.raise_signal(signal.SIGTERM)
+    broken.errback(ServiceClosed())
+    signal.raise_signal(signal.SIGHUP)
+
+    assert events.count("reload a") == 1
+    assert running.said("error") == []
+    assert running.exits == []
+
+
+def test_a_fault_of_ours_in_a_reload_is_logged_whole(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    broken: Deferred[None] = Deferred()
+    broken.errback(ZeroDivisionError("oops"))
+    running = run(events, ScriptedPart("a", events, reloads=broken))
+
+    signal.raise_signal(signal.SIGHUP)
+
+    assert running.said("error") == ["a goes on as before: oops"]
+    (told,) = running.said("critical")
+    assert told.startswith("the reload failed in an unexpected way")
