@@ -156,7 +156,7 @@ class BrokerService(Service):
 
     async def _reload(self, late: Callable[[], object]) -> Table:
         async with self._reloading:
-            if self._port is None:
+            if self._port is None or self._is_closed:
                 raise ServiceClosed()
             if await self._operator.turn() is None:
                 raise GrantsRefused(self._grants_path, None)
@@ -190,7 +190,7 @@ class BrokerService(Service):
         self.table = table
         dropped = self._factory.drop_peers()
         _log.info(
-            "grants of revision {revision} are in force, {dropped} peers dropped",
+            "grants of revision {revision} are in force; peers dropped: {dropped}",
             revision=table.revision,
             dropped=dropped,
         )
