@@ -83,11 +83,9 @@ def _header_is_valid(frame: Any, length: Any) -> Any:
     if read32(frame, 0) != MAGIC_LOW or read32(frame, 4) != MAGIC_HIGH:
         return i64(0)
     selector = read32(frame, AT_SELECTOR_BYTES)
-    if selector != 0:
-        if selector != SELECTOR_BYTES or read32(frame, AT_OPERATION) != OP_SUBMIT:
-            return i64(0)
-        if length - HEADER < SELECTOR_BYTES:
-            return i64(0)
+    submits = read32(frame, AT_OPERATION) == OP_SUBMIT
+    if selector != 0 and not (submits and selector == SELECTOR_BYTES):
+        return i64(0)
     if read32(frame, AT_FLAGS) != 0:
         return i64(0)
     return is_zero(frame, AT_RESERVED, HEADER)

@@ -75,7 +75,6 @@ def _finish(D: Any, slot: Any, finish: Any) -> None:
     if finish != FINISH_STOP and finish != FINISH_LENGTH:
         _fail(D, slot, UNAVAILABLE)
         return
-    D.s_quiet[slot] = 1
     D.r_finish[request] = finish
     end_lease(D, request, COMPLETED)
 
@@ -96,17 +95,18 @@ def _emit(D: Any, slot: Any, size: Any, tokens: Any) -> None:
 def _handle(D: Any, slot: Any, kind: Any, value: Any, size: Any) -> None:
     """Handle one event of the current lease; `s_end` says whether it ended."""
     opened = D.s_opened[slot]
+    if kind in (EV_REFUSED, EV_DONE, EV_FAILED):
+        # Lawful or not, the engine has ended the lease itself.
+        D.s_quiet[slot] = 1
     if opened == 0 and kind == EV_OPENED:
         _open(D, slot, value)
     elif opened == 0 and kind == EV_REFUSED:
-        D.s_quiet[slot] = 1
         _fail(D, slot, _failure_status(value))
     elif opened == 1 and kind == EV_EMIT:
         _emit(D, slot, size, value)
     elif opened == 1 and kind == EV_DONE:
         _finish(D, slot, value)
     elif opened == 1 and kind == EV_FAILED:
-        D.s_quiet[slot] = 1
         _fail(D, slot, _failure_status(value))
     else:
         _fail(D, slot, UNAVAILABLE)

@@ -10,7 +10,7 @@ SUBMIT (`device.md` §4): the checks in their order, then the entry.
 | 5 | temperature and top_p | 400 |
 | 6 | (principal, id) is new | 409 |
 | 7 | quota of active requests, room in the table | 429 |
-| 8 | selector size (row 2 of `admission` judged it) | 400 |
+| 8 | selector not above the payload (its size is row 2 of `admission`) | 400 |
 | 9 | rendering | 400, 404, 413 |
 | 10 | selector shape, then availability | 400, 503 |
 | 11 | the entry | 202 |
@@ -162,6 +162,8 @@ def submit(D: Any, channel: Any, length: Any, row: Any) -> None:
     end = length - selector
     rendered = i64(0)
     marked = i64(0)
+    if status == 0 and end < HEADER:
+        status = i64(BAD)
     if status == 0:
         status, rendered, marked = check_prompt(
             D, read32(frame, AT_ROLE), frame, i64(HEADER), end
