@@ -43,10 +43,15 @@ MESSAGES: list[ChatCompletionMessageParam] = [
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 
 
+def typed(service: Service, text: str) -> str:
+    """A page's *text* for this service: its address, and the model that it has."""
+    return text.replace(ADDRESS, service.url).replace("smollm2", "reference")
+
+
 def shell(service: Service, script: str) -> str:
     """Run a page's *script* beside the state directory; what it printed."""
     done = subprocess.run(
-        ["bash", "-c", SHELL + script.replace(ADDRESS, service.url)],
+        ["bash", "-c", SHELL + typed(service, script)],
         cwd=service.state.parent,
         env=environment(),
         capture_output=True,
@@ -73,7 +78,7 @@ def test_the_curl_of_the_readme_answers(service: Service) -> None:
 def test_the_sdk_example_of_the_readme_runs(service: Service) -> None:
     code = one_block(ROOT / "README.md", "python", "OpenAI")
     done = subprocess.run(
-        [sys.executable, "-c", code.replace(ADDRESS, service.url)],
+        [sys.executable, "-c", typed(service, code)],
         cwd=service.state.parent,
         capture_output=True,
         text=True,
@@ -152,6 +157,7 @@ def test_a_second_principal_as_operations_md_tells(tmp_path: Path) -> None:
     token, digest = aotx("aotx token").split()
     entry = one_block(page, "json", "token_sha256")
     principal = json.loads(entry.replace("THE SECOND LINE OF aotx token", digest))
+    principal["models"] = ["reference"]
     gateway = json.loads((state / "gateway.json").read_text())
     edit(
         state / "gateway.json",
