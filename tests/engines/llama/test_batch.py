@@ -170,7 +170,7 @@ def test_seeds_decide_and_halves_are_mixed(batch: Driven) -> None:
         return batch.answer(1, PROMPTS[0], **{**settings, **changes}).data
 
     assert said(7) == said(7)
-    assert len({said(seed) for seed in (0, 1, 7, 3 << 32, 9 << 32, 2**64 - 2)}) == 6
+    assert len({said(seed) for seed in (0, 1, 7, 3 << 32, 9 << 32, 5 << 40)}) == 6
     # All ones would let the library choose.
     assert said(0xFFFFFFFF) == said(0xFFFFFFFF) == said(0)
     greedy = said(3, temperature=0.0)

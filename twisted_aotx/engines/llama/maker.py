@@ -97,18 +97,14 @@ def _message_format(chosen: LlamaOptions, model: ModelFile) -> MessageFormat:
     """From the option's file, else from the model's chat template."""
     if chosen.format_path is not None:
         return read_format(chosen.format_path)
-    advice = (
-        f"describe its format in a file, and name that in {FORMAT} (docs/models.md)"
-    )
+    advice = f"write its format into a file, and name that in {FORMAT} (docs/models.md)"
     if model.chat_template is None:
         raise ConfigError("path", f"{chosen.path} has no chat template; {advice}")
     try:
         derived = derive_format(model.chat_template, bos=model.bos, eos=model.eos)
     except FormatError as error:
-        raise ConfigError(
-            "path",
-            f"the chat template of {chosen.path} cannot be used, {error}: {advice}",
-        ) from None
+        reason = f"the chat template of {chosen.path} cannot be used, {error}"
+        raise ConfigError("path", f"{reason}; {advice}") from None
     except ImportError as error:
         raise EngineError(
             f"the llama engine needs {error.name}: pip install 'twisted-aotx[llama]'"
