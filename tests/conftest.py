@@ -7,9 +7,12 @@ from __future__ import annotations
 import os
 import unittest
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.pems import make_pems
 
 # Times vary with the load of the machine, so no example has a deadline.
 _SLOW = [HealthCheck.too_slow]
@@ -23,6 +26,14 @@ settings.register_profile(
     "soak", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile(os.environ.get("AOTX_HYPOTHESIS", "dev"))
+
+
+@pytest.fixture(scope="session")
+def pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`a.pem`, `a.key`, `b.pem` and `b.key`."""
+    folder = tmp_path_factory.mktemp("pems")
+    make_pems(folder, "ab")
+    return folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -121,6 +121,7 @@ PARTS: dict[str, Part] = {
     "wiring_gateway": _WIRING,
     "wiring_runtime": _WIRING,
     "tls": _WIRING,
+    "listening": _WIRING,
     "cli": _WIRING,
     "cli_failures": _WIRING,
     "cli_grants": _WIRING,
@@ -153,7 +154,6 @@ PARTS: dict[str, Part] = {
 LATE = {
     ("device/gpu.py", "twisted_aotx.device.gpu_words"),
     ("device/gpu_words.py", "numba.cuda.extending"),
-    ("device/ptx.py", "numba.cuda"),
     ("device/launch.py", "twisted_aotx.device"),
     # Comes with the extra llama.
     ("engines/llama/chat_template.py", "jinja2"),
@@ -165,6 +165,7 @@ LATE = {
     ("tap_aotx.py", "twisted.internet"),
     ("tap_gateway.py", "twisted.internet"),
     ("tap_runtime.py", "twisted.internet"),
+    ("listening.py", "twisted_aotx.tls"),
     ("wiring_gateway.py", "twisted_aotx.tls"),
     ("wiring_runtime.py", "twisted_aotx.device.cache"),
     ("wiring_runtime.py", "twisted_aotx.device.host"),

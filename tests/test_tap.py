@@ -6,8 +6,6 @@ The life of the twistd commands: options, start order, signals, exit codes.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import signal
 import socket
 import ssl
@@ -18,9 +16,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.processes import (
     PATIENCE,
@@ -35,7 +30,6 @@ from tests.processes import (
 pytestmark = pytest.mark.e2e
 
 LISTENING = "listening on"
-_PEM = serialization.Encoding.PEM
 
 
 def get(url: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
@@ -212,38 +206,6 @@ def test_what_the_file_should_not_hold_is_warned_about(tmp_path: Path) -> None:
 
 
 # --- TLS -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`a.pem`, `a.key` and an unrelated `b.key`."""
-    folder = tmp_path_factory.mktemp("pems")
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    for letter in "ab":
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = (
-            x509.CertificateBuilder(name, name, key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(
-                x509.SubjectAlternativeName(
-                    [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-                ),
-                critical=False,
-            )
-            .sign(key, hashes.SHA256())
-        )
-        (folder / f"{letter}.pem").write_bytes(certificate.public_bytes(_PEM))
-        (folder / f"{letter}.key").write_bytes(
-            key.private_bytes(
-                _PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-    return folder
 
 
 def test_a_gateway_serves_tls_1_2_and_newer(tmp_path: Path, pems: Path) -> None:

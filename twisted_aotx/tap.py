@@ -28,6 +28,7 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from twisted_aotx.errors import ConfigErrors
+from twisted_aotx.listening import Place, parse
 from twisted_aotx.parts import EXPECTED, Part, reasons
 from twisted_aotx.reloads import Reloads
 
@@ -77,6 +78,26 @@ class Options(usage.Options):
         if all(self[name] is None for name in names):
             choices = " or ".join(f"--{name}" for name in names)
             raise usage.UsageError(f"{choices} is needed")
+
+
+class ListenOptions(Options):
+    """
+    Options of what has a gateway.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Of every `--listen`, in their order.
+        self.places: list[Place] = []
+
+    def opt_listen(self, text: str) -> None:
+        """
+        an endpoint to listen on instead of the file's host and port; may be repeated
+        """
+        try:
+            self.places.append(parse(text))
+        except ValueError as error:
+            raise usage.UsageError(f"--listen {text}: {error}") from None
 
 
 def load_or_exit(load: Callable[[Path], Loaded], path: Path) -> Loaded:

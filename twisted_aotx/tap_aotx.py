@@ -22,7 +22,7 @@ from twisted_aotx.wiring_gateway import GatewayPart
 from twisted_aotx.wiring_runtime import RuntimePart
 
 
-class Options(tap.Options):
+class Options(tap.ListenOptions):
     """
     `--state`, or both files.
     """
@@ -54,6 +54,6 @@ def makeService(options: Options) -> tap.Daemon:
         tap.refuse(path, ConfigErrors((ConfigError("socket", reason),)))
     parts: Sequence[Part] = (
         RuntimePart(reactor, runtime),
-        GatewayPart(reactor, file, partial(load_gateway, path)),
+        GatewayPart(reactor, file, partial(load_gateway, path), options.places),
     )
     return tap.Daemon(reactor, parts)

@@ -13,7 +13,7 @@ from twisted_aotx.config.gateway import load_gateway
 from twisted_aotx.wiring_gateway import GatewayPart
 
 
-class Options(tap.Options):
+class Options(tap.ListenOptions):
     """
     One of `--state` and `--gateway`.
     """
@@ -32,5 +32,5 @@ def makeService(options: Options) -> tap.Daemon:
 
     path = options.file("gateway")
     file = tap.load_or_exit(load_gateway, path)
-    part = GatewayPart(reactor, file, partial(load_gateway, path))
+    part = GatewayPart(reactor, file, partial(load_gateway, path), options.places)
     return tap.Daemon(reactor, [part])

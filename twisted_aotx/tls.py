@@ -9,9 +9,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from OpenSSL import SSL, crypto
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IListeningPort,
+    IOpenSSLContextFactory,
+    IProtocolFactory,
+    IStreamServerEndpoint,
+)
 from twisted.internet.ssl import CertificateOptions, TLSVersion
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from zope.interface import implementer
 
 from twisted_aotx.errors import ConfigError, ConfigErrors
 
@@ -19,6 +29,44 @@ _CERTIFICATE = re.compile(
     rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
 _FAULTS = (SSL.Error, crypto.Error, ValueError)
+
+
+@implementer(IOpenSSLContextFactory)
+class CurrentCertificate:
+    """
+    The certificate of each new connection; those that are open keep theirs.
+    """
+
+    def __init__(self, options: CertificateOptions) -> None:
+        self._options = options
+
+    def renew(self, options: CertificateOptions) -> None:
+        """
+        Use *options* from now on.
+        """
+        self._options = options
+
+    def getContext(self) -> SSL.Context:
+        """See `IOpenSSLContextFactory`."""
+        return self._options.getContext()
+
+
+@implementer(IStreamServerEndpoint)
+class TLSEndpoint:
+    """
+    An endpoint with TLS on every connection.
+    """
+
+    def __init__(self, endpoint: Any, certificate: CurrentCertificate) -> None:
+        self._endpoint = endpoint
+        self._certificate = certificate
+
+    def listen(self, factory: IProtocolFactory) -> Deferred[IListeningPort]:
+        """See `IStreamServerEndpoint`."""
+        port: Deferred[IListeningPort] = self._endpoint.listen(
+            TLSMemoryBIOFactory(self._certificate, False, factory)
+        )
+        return port
 
 
 def certificate_options(certificate: str, key: str) -> CertificateOptions:

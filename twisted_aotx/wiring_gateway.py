@@ -7,16 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
-from twisted.internet.endpoints import (
-    SSL4ServerEndpoint,
-    TCP4ServerEndpoint,
-    TCP6ServerEndpoint,
-)
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from twisted_aotx.client import DeviceClient
 from twisted_aotx.config.gateway import GatewayFile
 from twisted_aotx.errors import (
     AOTXError,
@@ -25,26 +19,26 @@ from twisted_aotx.errors import (
     DeviceRefused,
     ExchangeFailed,
 )
+from twisted_aotx.gateway.closing import close_down
 from twisted_aotx.gateway.measured import MeasuredClient
 from twisted_aotx.gateway.metrics import Metrics
 from twisted_aotx.gateway.replacement import replacement
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.site import GatewaySite, make_site
+from twisted_aotx.listening import Listening, Place, of_settings
 from twisted_aotx.wire.numbers import Status
 
 if TYPE_CHECKING:
     from twisted.internet.ssl import CertificateOptions
 
     from twisted_aotx.gateway.settings import GatewaySettings
+    from twisted_aotx.tls import CurrentCertificate
 
 # In the class it would be named after the class.
 _log = Logger("aotx.gateway")
 
-#: Connections waiting to be accepted.
-BACKLOG: Final = 1024
-#: Seconds between two looks at whether the runtime answers, and whether streams ended.
+#: Seconds between two looks at whether the runtime answers.
 _LOOK_SECONDS: Final = 1.0
-_DRAIN_SECONDS: Final = 0.05
 
 
 class GatewayPart:
@@ -55,20 +49,28 @@ class GatewayPart:
     Args:
         file: What is served by at first.
         load: Reads the file again.
+        places: Where it listens instead of the file's `host` and `port`.
     """
 
     name = "gateway"
 
     def __init__(
-        self, reactor: Any, file: GatewayFile, load: Callable[[], GatewayFile]
+        self,
+        reactor: Any,
+        file: GatewayFile,
+        load: Callable[[], GatewayFile],
+        places: Sequence[Place] = (),
     ) -> None:
         self._reactor = reactor
         self._file = file
         self._load = load
         self._settings = file.settings
-        self._client: DeviceClient | None = None
         self._site: GatewaySite | None = None
-        self._port: Any = None
+        self._places = places
+        self._certificate: CurrentCertificate | None = None
+        #: Of the file that was read last.
+        self._options: CertificateOptions | None = None
+        self._listening: Listening | None = None
         self._announcing: Deferred[None] | None = None
 
     async def start(self, died: Callable[[str], None]) -> None:
@@ -79,22 +81,27 @@ class GatewayPart:
             died: Never called: a gateway outlives every fault of a request.
 
         Raises:
-            ConfigErrors: certificate or key cannot be used.
+            ConfigErrors: certificate, key or an endpoint cannot be used.
+            OSError: the access log cannot be written to.
             CannotListenError: the address is taken or not ours.
         """
         self._warn()
         settings = self._settings
         metrics = Metrics()
-        self._client = MeasuredClient(
+        client = MeasuredClient(
             metrics,
             self._reactor,
             settings.socket,
             connections_max=settings.limits.wire_connections,
             waiters_max=settings.limits.connections,
         )
-        gateway = Gateway(settings, self._client, self._reactor, metrics=metrics)
+        gateway = Gateway(settings, client, self._reactor, metrics=metrics)
         self._site = make_site(gateway)
-        self._port = await self._endpoint().listen(self._site)
+        self._site.journal.open(settings.access_log)
+        self._certificate = _current(tls_options(settings))
+        places = self._places or (of_settings(settings),)
+        self._listening = Listening(self._reactor, places, self._certificate)
+        await self._listening.open(self._site)
         self._announcing = Deferred.fromCoroutine(self._announce(gateway))
         self._announcing.addErrback(lambda failure: failure.trap(CancelledError))
 
@@ -111,8 +118,8 @@ class GatewayPart:
             ConfigErrors: every fault of the file.
         """
         file = self._load()
-        tls_options(file.settings)
-        self._file = file
+        options = tls_options(file.settings)
+        self._file, self._options = file, options
 
     async def reload(self, late: Callable[[], object]) -> None:
         """
@@ -125,7 +132,10 @@ class GatewayPart:
         self._warn()
         settings, needing = replacement(self._settings, self._file.settings)
         self._settings = settings
+        site.journal.open(settings.access_log)
         site.reconfigure(settings)
+        if self._certificate is not None and self._options is not None:
+            self._certificate.renew(self._options)
         _log.info(
             "reloaded: revision {revision}, {models} model(s), {principals} "
             "principal(s)",
@@ -152,43 +162,19 @@ class GatewayPart:
 
     async def stop(self) -> None:
         """
-        Take no more connections, fail what waits for the device, let answers out.
+        Take no new work, let answers out, take no more connections.
         """
         if self._announcing is not None:
             self._announcing.cancel()
-        if self._port is not None:
-            await maybeDeferred(self._port.stopListening)
-        if self._client is not None:
-            await self._client.close()
         if self._site is not None:
-            await self._drain(self._site)
-            self._site.close()
-
-    async def _drain(self, site: GatewaySite) -> None:
-        """Close idle connections; the others when they are, or at the deadline."""
-        write_seconds = self._settings.limits.write_seconds
-        deadline = self._reactor.seconds() + max(write_seconds - 1, write_seconds / 2)
-        while site.connections:
-            is_over = self._reactor.seconds() >= deadline
-            for connection in site.connections:
-                if is_over:
-                    connection.abort()
-                elif connection.idle:
-                    connection.loseConnection()
-            await deferLater(self._reactor, _DRAIN_SECONDS)
-
-    def _endpoint(self) -> Any:
-        settings = self._settings
-        place = {"backlog": BACKLOG, "interface": settings.host}
-        options = tls_options(settings)
-        if options is not None:
-            return SSL4ServerEndpoint(self._reactor, settings.port, options, **place)
-        kind = TCP6ServerEndpoint if ":" in settings.host else TCP4ServerEndpoint
-        return kind(self._reactor, settings.port, **place)
+            await close_down(self._site)
+        if self._listening is not None:
+            await self._listening.close()
 
     async def _announce(self, gateway: Gateway) -> None:
         """Say when the runtime answers, and what its answer means for callers."""
-        address = self._address()
+        assert self._listening is not None, "start opened it"
+        address = ", ".join(self._listening.addresses())
         _log.info("listening on {address}", address=address)
         is_waiting = False
         while not await gateway.readiness.is_ready():
@@ -225,12 +211,6 @@ class GatewayPart:
         except AOTXError as error:
             _log.warn("the runtime's answer is odd: {error}", error=str(error))
 
-    def _address(self) -> str:
-        settings = self._settings
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        scheme = "https" if settings.certificate else "http"
-        return f"{scheme}://{host}:{settings.port}"
-
 
 def tls_options(settings: GatewaySettings) -> CertificateOptions | None:
     """
@@ -248,3 +228,11 @@ def tls_options(settings: GatewaySettings) -> CertificateOptions | None:
         reason = "TLS needs pyOpenSSL: pip install 'Twisted[tls]'"
         raise ConfigErrors((ConfigError("certificate", reason),)) from None
     return certificate_options(settings.certificate, settings.key)
+
+
+def _current(options: CertificateOptions | None) -> CurrentCertificate | None:
+    if options is None:
+        return None
+    from twisted_aotx.tls import CurrentCertificate
+
+    return CurrentCertificate(options)

@@ -5,6 +5,7 @@ How a gateway ends: what is refused, what gets out, what is cut off (`http.md` Â
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
@@ -23,6 +24,7 @@ from tests.gateway.serving import ORIGIN, Serving, parsed, sleep
 from twisted_aotx.gateway.closing import Closing, close_down
 from twisted_aotx.gateway.settings import Limits
 from twisted_aotx.wire.numbers import Operation
+from twisted_aotx.wire.packet import RequestHeader
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -113,10 +115,12 @@ async def test_native_streams_end_so_that_they_can_be_resumed(
 @asynchronous
 async def test_a_stream_that_has_not_begun_is_refused(gateway: Serving) -> None:
     made = (await gateway.post(REQUESTS, body())).json["id"]
-    held: Deferred[bytes] = Deferred()
-    gateway.device.before = lambda request: (
-        held if request.operation == Operation.READ else NotImplemented
-    )
+    held: Deferred[bytes | None] = Deferred()
+
+    def hold(request: RequestHeader) -> Any:
+        return held if request.operation == Operation.READ else NotImplemented
+
+    gateway.device.before = hold
     raw = await gateway.connect()
     raw.send(packet(f"{REQUESTS}/{made}/events", method="GET"))
     await eventually(lambda: gateway.device.count(Operation.READ))

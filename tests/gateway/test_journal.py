@@ -12,14 +12,20 @@ from typing import Any, cast
 
 import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ServerEndpoint,
+    connectProtocol,
+)
 from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from twisted.protocols.haproxy import proxyEndpoint
 from zope.interface import implementer
 
 from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.feeds import CHAT, body, stream
-from tests.gateway.serving import P1, TOKEN, TOKEN_2, Serving, digest
+from tests.gateway.serving import P1, TOKEN, TOKEN_2, Raw, Serving, digest, parsed
 from twisted_aotx.gateway.journal import WARNINGS_MAX, WARNINGS_SECONDS, address
 
 
@@ -45,8 +51,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 async def journaling(serve: Serve, path: Path) -> Serving:
-    gateway = await serve(access_log=str(path))
-    gateway.site.journal.open()
+    gateway = await serve()
+    gateway.site.journal.open(str(path))
     return gateway
 
 
@@ -109,7 +115,7 @@ async def test_lines_hold_no_query_token_header_or_body(
 
 @asynchronous
 async def test_without_a_path_nothing_is_written(gateway: Serving) -> None:
-    gateway.site.journal.open()
+    gateway.site.journal.open(None)
 
     assert (await gateway.get("/healthz")).status == 200
 
@@ -121,7 +127,7 @@ async def test_a_rotated_log_is_begun_anew(serve: Serve, tmp_path: Path) -> None
     await gateway.get("/healthz")
     path.rename(tmp_path / "access.log.1")
     await gateway.get("/healthz")
-    gateway.site.journal.open()
+    gateway.site.journal.open(str(path))
     await gateway.get("/readyz")
 
     assert len(lines(tmp_path / "access.log.1")) == 2
@@ -130,7 +136,7 @@ async def test_a_rotated_log_is_begun_anew(serve: Serve, tmp_path: Path) -> None
     path.unlink()
     path.mkdir()
     with pytest.raises(OSError, match="directory"):
-        gateway.site.journal.open()
+        gateway.site.journal.open(str(path))
     assert (await gateway.get("/healthz")).status == 200
 
 
@@ -159,6 +165,35 @@ async def test_who_has_no_token_is_warned_about_with_its_address(
     assert more[0] == "5 more requests without a valid token"
     assert len(more) == 2
     assert "0" * 20 not in repr(logged)
+
+
+@asynchronous
+async def test_a_proxy_s_client_is_the_one_that_is_named(
+    serve: Serve, logged: list[LogEvent], tmp_path: Path
+) -> None:
+    """
+    B93: behind `haproxy:` the PROXY header tells the address of the client.
+    """
+    gateway = await journaling(serve, tmp_path / "access.log")
+    clock = cast(Any, gateway.gateway.reactor)
+    endpoint = proxyEndpoint(TCP4ServerEndpoint(clock, 0, interface="127.0.0.1"))
+    port = await endpoint.listen(gateway.site)
+    raw = Raw()
+    await connectProtocol(
+        HostnameEndpoint(clock, "127.0.0.1", port.getHost().port), raw
+    )
+    raw.send(
+        b"PROXY TCP4 198.51.100.7 127.0.0.1 4321 8081\r\n"
+        b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+
+    answer = parsed(await raw.closed)
+    await port.stopListening()
+
+    assert answer.problem == (401, "invalid_api_key", None)
+    assert warnings(logged) == ["no valid token from 198.51.100.7:4321, principal none"]
+    (line,) = lines(tmp_path / "access.log")
+    assert (line["peer"], line["principal"]) == ("198.51.100.7:4321", "none")
 
 
 def test_addresses_as_text() -> None:

@@ -25,6 +25,7 @@ Most of them are told where the thing itself is tested:
 | B77 | test_connection, test_resource, and here |
 | B87, B89 | test_problems, test_sdk |
 | B91 | test_health |
+| B93 | test_journal |
 | B55, B57, B71 | here |
 
 Those that do not apply: B33, because there is no upstream whose comments could be sent

@@ -52,15 +52,16 @@ class Journal:
         self._window_ends = 0.0
         self._warnings = 0
 
-    def open(self) -> None:
+    def open(self, path: str | None) -> None:
         """
-        Begin the access log anew, or continue it; for a start and after a rotation.
+        Write lines to the file *path*, from its end on, and to no other; for a start, a
+        reload and after a rotation. None writes none.
 
         Raises:
             OSError: it cannot be written to; the one before stays.
         """
-        path = self._gateway.settings.access_log
         if path is None:
+            self.close()
             return
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self.close()

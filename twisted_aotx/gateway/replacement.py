@@ -11,7 +11,7 @@ import attrs
 from twisted_aotx.gateway.settings import GatewaySettings
 
 #: Where it listens and whom it asks: made once, at start.
-_FIXED: Final = ("socket", "host", "port", "certificate", "key")
+_FIXED: Final = ("socket", "host", "port")
 #: What has that many places from the start.
 _FIXED_LIMITS: Final = ("connections", "wire_connections")
 
@@ -27,8 +27,11 @@ def replacement(
         keys of those that differ.
     """
     kept = {name: getattr(old, name) for name in _FIXED}
+    if (old.certificate is None) != (new.certificate is None):
+        # Whether a port speaks TLS is settled when it is opened.
+        kept |= {name: getattr(old, name) for name in ("certificate", "key")}
     kept_limits = {name: getattr(old.limits, name) for name in _FIXED_LIMITS}
-    differing = [name for name in _FIXED if getattr(new, name) != kept[name]]
+    differing = [name for name in kept if getattr(new, name) != kept[name]]
     differing += [
         f"limits.{name}"
         for name in _FIXED_LIMITS
