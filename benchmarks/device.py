@@ -15,11 +15,10 @@ from tests.device.driver import Driver
 from tests.device.making import (
     EMIT,
     EPOCH,
-    HASH_KEY,
     OPENED,
-    SEED_KEY,
     grant,
     message,
+    new_device,
     payload_of,
     played_engine,
     request_id,
@@ -68,14 +67,7 @@ def start(capacities: Capacities, backend: str) -> Stepped:
     """A device with one principal and an engine that is played by hand."""
     slots, tokens = capacities.slots, capacities.sequence_tokens
     engine = played_engine(capacity=slots - 1, sequence_tokens=tokens)
-    device = Device(
-        capacities,
-        epoch=EPOCH,
-        hash_key=HASH_KEY,
-        seed_key=SEED_KEY,
-        engines=[engine],  # type: ignore[list-item]  # only its facts are looked at
-        backend=backend,
-    )
+    device = new_device(capacities, [engine], backend)
     device.warm_up()
     stepped = Stepped(device, capacities)
     rows = grant(requests=capacities.requests, tokens=tokens - 1)

@@ -5,11 +5,15 @@ What frames, grants and engines of tests are made of.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
+from collections.abc import Sequence
 
 import attrs
 
-from twisted_aotx.interfaces import EngineFacts, MessageFormat
+from twisted_aotx.device.host import Device
+from twisted_aotx.interfaces import EngineFacts, IEngine, MessageFormat
+from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.grants import GrantRow
 from twisted_aotx.wire.numbers import Role
 
@@ -19,6 +23,9 @@ EPOCH = 0x0102030405060708
 HASH_KEY = 0x1122334455667788
 SEED_KEY = 0x99AABBCCDDEEFF01
 SECOND = 1_000_000_000
+
+#: Where devices of tests run; `cuda` needs a card (bin/gpu-check).
+BACKEND = os.environ.get("AOTX_BACKEND", "cpu")
 
 P1, P2, P3, P4 = (bytes([0] * 15 + [index]) for index in (1, 2, 3, 4))
 
@@ -53,6 +60,22 @@ class Played:
     """An engine whose sequences the tests play by hand."""
 
     facts: EngineFacts
+
+
+def new_device(
+    capacities: Capacities,
+    engines: Sequence[Played | IEngine] = (),
+    backend: str = BACKEND,
+) -> Device:
+    """A device with the secrets that the oracle knows."""
+    return Device(
+        capacities,
+        epoch=EPOCH,
+        hash_key=HASH_KEY,
+        seed_key=SEED_KEY,
+        engines=engines,  # type: ignore[arg-type]  # of a played one only its facts
+        backend=backend,
+    )
 
 
 def played_engine(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.device.capacities import SMALL
+from tests.device.offline import compile_ptx
 from twisted_aotx.device import tables
 
 _THREADS = re.compile(r"\.maxntid (\d+), 1, 1")
@@ -81,14 +82,14 @@ def _assemble(ptx: str, architecture: str) -> dict[str, Any]:
 def report(capability: tuple[int, int]) -> dict[str, dict[str, Any]]:
     """Kernel → registers, stack, spills, seconds, and what its PTX holds."""
     # Needs numba-cuda, an extra.
-    from twisted_aotx.device import gpu, gpu_words, ptx
+    from twisted_aotx.device import gpu, gpu_words
 
     gpu_words.register()
     kernels = gpu.kernels(tables.regions_of(SMALL))
     found = {}
     for name, (function, signature, threads) in kernels.items():
         start = time.monotonic()
-        text = ptx.compile_ptx(function, signature, threads, capability)
+        text = compile_ptx(function, signature, threads, capability)
         found[name] = {
             "f64": text.count(".f64"),
             "acquires": text.count("ld.acquire.sys"),

@@ -62,7 +62,7 @@ class Running(Driver):
 
 @pytest.fixture
 def running() -> Iterator[Running]:
-    device = make_device(SMALL, "cpu")
+    device = make_device(SMALL)
     device.warm_up()
     thread = threading.Thread(target=device.run, daemon=True)
     thread.start()
@@ -164,7 +164,7 @@ def test_reports_while_it_ticks(running: Running) -> None:
 
 def test_close_needs_no_frame() -> None:
     """A loop that nobody ever rang ends at once, and closing twice is no error."""
-    device = make_device(SMALL, "cpu")
+    device = make_device(SMALL)
     device.warm_up()
     thread = threading.Thread(target=device.run, daemon=True)
     thread.start()

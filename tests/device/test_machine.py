@@ -12,14 +12,11 @@ from tests.device.capacities import SMALL
 from tests.device.machine.rules import DeviceRules
 from tests.device.making import (
     CHATML,
-    EPOCH,
-    HASH_KEY,
     LETTERS,
-    SEED_KEY,
+    new_device,
     played_engine,
 )
 from tests.device.stepped import SteppedDevice
-from twisted_aotx.device.host import Device
 from twisted_aotx.engines.reference import ReferenceEngine
 from twisted_aotx.interfaces import EngineFacts, ReferenceModel
 
@@ -50,13 +47,7 @@ class DeviceMachine(DeviceRules):
     )
 
     def make_device(self) -> SteppedDevice:
-        return Device(
-            self.capacities,
-            epoch=EPOCH,
-            hash_key=HASH_KEY,
-            seed_key=SEED_KEY,
-            engines=self.engines,  # type: ignore[arg-type]  # only facts are looked at
-        )
+        return new_device(self.capacities, self.engines)
 
 
 TestDevice = DeviceMachine.TestCase

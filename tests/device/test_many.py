@@ -15,16 +15,15 @@ from tests.device.driver import Driver
 from tests.device.making import (
     CHATML,
     EPOCH,
-    HASH_KEY,
     SEED_KEY,
     grant,
     message,
+    new_device,
     payload_of,
     request_id,
 )
 from tests.device.oracle.philox import lease_seed
 from tests.device.reference_oracle import Model, generate
-from twisted_aotx.device.host import Device
 from twisted_aotx.engines.reference import make, read_corpus
 from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.numbers import Operation, Phase
@@ -45,13 +44,8 @@ def model() -> Model:
 def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
     """The reference engine as it ships, on the capacities that the test asks for."""
     capacities: Capacities = request.param
-    device = Device(
-        capacities,
-        epoch=EPOCH,
-        hash_key=HASH_KEY,
-        seed_key=SEED_KEY,
-        engines=[make(2, {}, capacities.slots, capacities.sequence_tokens)],
-    )
+    engine = make(2, {}, capacities.slots, capacities.sequence_tokens)
+    device = new_device(capacities, [engine])
     driver = Driver(device, capacities)
     driver.install(grant(tokens=512, requests=capacities.requests))
     yield driver

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.device.capacities import SMALL
+from tests.device.making import BACKEND
 from tests.device.scenario.play import play
 from tests.device.scenario.player import Scenario, make_device
 from tests.device.sources import PACKAGE, kernel_lines, kernel_roots, reachable
@@ -113,6 +114,11 @@ def test_simulator(
     compiled: Scenario, others: dict[str, Future[Any]], lanes: int
 ) -> None:
     _same(compiled, others[f"simulator, {lanes} lanes"].result())
+
+
+@pytest.mark.skipif(BACKEND != "cuda", reason="only on a card: bin/gpu-check")
+def test_card(compiled: Scenario) -> None:
+    _same(compiled, run_target({}, "--backend", "cuda"))
 
 
 @pytest.mark.simulator

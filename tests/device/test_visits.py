@@ -17,15 +17,12 @@ import pytest
 
 from tests.device.driver import Driver
 from tests.device.making import (
-    EPOCH,
-    HASH_KEY,
     P2,
-    SEED_KEY,
     grant,
+    new_device,
     played_engine,
 )
 from tests.device.visits import count_lines
-from twisted_aotx.device.host import Device
 from twisted_aotx.limits import Capacities
 
 FEW, MANY = 16, 1024
@@ -43,10 +40,8 @@ def visits(size: int) -> dict[str, list[tuple[str, int, int]]]:
         prompt_bytes=256,
         output_bytes=256,
     )
-    engine: Any = played_engine(capacity=2, sequence_tokens=8192)
-    device = Device(
-        capacities, epoch=EPOCH, hash_key=HASH_KEY, seed_key=SEED_KEY, engines=[engine]
-    )
+    engine = played_engine(capacity=2, sequence_tokens=8192)
+    device = new_device(capacities, [engine], "cpu")
     driver = Driver(device, capacities)
     driver.install(grant(requests=8), grant(P2))
     for number in range(1, 5):

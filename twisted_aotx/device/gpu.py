@@ -1,6 +1,6 @@
 """
 The CUDA backend: thin kernels and their launches. `gpu_words` has what kernels call on
-CUDA only, `ptx` compiles without a card; nothing else knows `numba.cuda`.
+CUDA only; nothing else knows `numba.cuda`.
 
 The kernels are the functions of the other files, called with a lane of one block. The
 host region is mapped memory that both sides see, the device region never leaves the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import select
+from functools import cache
 from typing import Any
 
 import numba
@@ -166,8 +167,13 @@ class CUDALaunch:
         return self.device.copy_to_host(), self.bulk.copy_to_host()
 
 
+@cache
 def _jit(function: Any, threads: int) -> Any:
-    """*function* as a kernel for blocks of *threads*; the simulator takes any."""
+    """
+    *function* as a kernel for blocks of *threads*; the simulator takes any.
+
+    One for all devices of a process, so that each set of capacities compiles once.
+    """
     if _SIMULATED:
         return cuda.jit(function)
     return cuda.jit(function, launch_bounds=(threads, 1))

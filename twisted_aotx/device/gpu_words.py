@@ -4,6 +4,8 @@ The CUDA bodies of what `backend` leaves to each target: ordered words, copies, 
 
 from __future__ import annotations
 
+from functools import cache
+
 from numba import cuda, types
 
 from twisted_aotx.device.backend import (
@@ -20,10 +22,10 @@ from twisted_aotx.device.backend import (
 _WORDS = {32: ("r", "u32"), 64: ("l", "u64")}
 
 
+@cache
 def register() -> None:
     """
-    Give `load_acquire`, `store_release` and `barrier` their CUDA bodies. Once is
-    enough.
+    Give what `backend` leaves to each target its CUDA body; once for a process.
     """
     from numba.cuda.extending import intrinsic, overload
 

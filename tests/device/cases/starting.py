@@ -18,12 +18,12 @@ from tests.device.making import (
     SEED_KEY,
     Played,
     grant,
+    new_device,
     played_engine,
 )
 from tests.device.model import Oracle
 from tests.device.pair import Pair
 from tests.device.stepped import SteppedDevice
-from twisted_aotx.device.host import Device
 from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.packet import ReplyHeader
 
@@ -55,14 +55,7 @@ def start_device(
     )
     device: SteppedDevice = oracle
     if kind == "compiled":
-        compiled = Device(
-            capacities,
-            epoch=EPOCH,
-            hash_key=HASH_KEY,
-            seed_key=SEED_KEY,
-            engines=engines,  # type: ignore[arg-type]  # only facts are looked at
-        )
-        device = Pair(compiled, oracle)
+        device = Pair(new_device(capacities, engines), oracle)
     return Driver(device, capacities)
 
 

@@ -12,20 +12,20 @@ import attrs
 
 from tests.device.driver import Driver
 from tests.device.making import (
-    EPOCH,
-    HASH_KEY,
+    BACKEND,
     LETTERS,
     P1,
     P2,
     P3,
-    SEED_KEY,
+    Played,
     grant,
+    new_device,
     played_engine,
     request_id,
 )
 from twisted_aotx.device.host import Device
 from twisted_aotx.engines.reference import ReferenceEngine
-from twisted_aotx.interfaces import EngineFacts, ReferenceModel
+from twisted_aotx.interfaces import EngineFacts, IEngine, ReferenceModel
 from twisted_aotx.limits import Capacities
 from twisted_aotx.orders import OpenOrder
 from twisted_aotx.wire.numbers import Phase
@@ -72,22 +72,16 @@ def _reference(
     return ReferenceEngine(facts, model)
 
 
-def make_device(capacities: Capacities, backend: str) -> Device:
+def make_device(capacities: Capacities, backend: str = BACKEND) -> Device:
     """The device that the scenario is played on."""
     played = played_engine(HOST, capacity=2, sequence_tokens=1 << 20)
-    return Device(
-        capacities,
-        epoch=EPOCH,
-        hash_key=HASH_KEY,
-        seed_key=SEED_KEY,
-        engines=[
-            played,  # type: ignore[list-item]  # only its facts are looked at
-            _reference(SAMPLED, 2, 0, None),
-            # With HOST's two, one lease more than there are slots.
-            _reference(FIXED, 6, RATE, b"\x00fixed \xff output"),
-        ],
-        backend=backend,
-    )
+    engines: list[Played | IEngine] = [
+        played,
+        _reference(SAMPLED, 2, 0, None),
+        # With HOST's two, one lease more than there are slots.
+        _reference(FIXED, 6, RATE, b"\x00fixed \xff output"),
+    ]
+    return new_device(capacities, engines, backend)
 
 
 class Scenario(Driver):

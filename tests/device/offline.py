@@ -4,11 +4,12 @@ Compiling kernels to PTX without a card and without its driver.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba import cuda
+_ASK = "get_current_device"
 
 
 class _Card:
@@ -27,21 +28,20 @@ def offline(compute_capability: tuple[int, int]) -> Iterator[None]:
     (docs/dependencies.md). One process serves one capability: overloads are cached per
     signature alone.
     """
-    from numba.cuda import compiler, dispatcher
-
-    modules = [
+    names = ("numba.cuda.compiler", "numba.cuda.dispatcher")
+    asked = [
         module
-        for module in (compiler, dispatcher)
-        if hasattr(module, "get_current_device")
+        for module in map(importlib.import_module, names)
+        if hasattr(module, _ASK)
     ]
-    before = [module.get_current_device for module in modules]
-    for module in modules:
-        module.get_current_device = lambda: _Card(compute_capability)
+    before = [getattr(module, _ASK) for module in asked]
+    for module in asked:
+        setattr(module, _ASK, lambda: _Card(compute_capability))
     try:
         yield
     finally:
-        for module, function in zip(modules, before, strict=True):
-            module.get_current_device = function
+        for module, function in zip(asked, before, strict=True):
+            setattr(module, _ASK, function)
 
 
 def compile_ptx(
@@ -53,6 +53,7 @@ def compile_ptx(
     As when it is launched: with blocks of *threads*, one of them on a multiprocessor,
     so that a thread may use as many registers as there are.
     """
+    cuda: Any = importlib.import_module("numba.cuda")
     with offline(compute_capability):
         ptx, _ = cuda.compile(
             function,
