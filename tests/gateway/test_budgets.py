@@ -212,3 +212,30 @@ def test_whatever_happens_the_count_is_right() -> None:
 
 def _waits(readers: Readers, name: str) -> bool:
     return not readers.asked[name].called
+
+
+def test_more_places_go_to_those_that_wait() -> None:
+    readers = Readers(1)
+    readers.ask("a1", "a2", "b1", "c1")
+    assert readers.order == ["a1"]
+
+    readers.counter.resize(3)
+
+    # Half of three, rounded up, for one principal.
+    assert readers.order == ["a1", "a2", "b1"]
+    assert (readers.counter.limit, readers.counter.share) == (3, 2)
+    readers.free("a1")
+    assert readers.order[-1] == "c1"
+
+
+def test_fewer_places_are_reached_as_they_are_given_back() -> None:
+    readers = Readers(4)
+    readers.ask("a1", "a2", "b1", "c1", "d1")
+
+    readers.counter.resize(2)
+    readers.free("a1", "a2")
+    assert readers.order == ["a1", "a2", "b1", "c1"]
+    readers.free("b1")
+
+    assert readers.order[-1] == "d1"
+    assert readers.counter.held == 2

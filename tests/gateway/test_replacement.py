@@ -212,7 +212,7 @@ async def test_deadlines_of_open_connections_follow(serve: Serve) -> None:
 
     reconfigure(gateway, idle_seconds=1)
 
-    await idle.closed.addTimeout(5, gateway.gateway.reactor)  # type: ignore[arg-type]
+    await idle.closed.addTimeout(5, gateway.gateway.reactor)
 
 
 @asynchronous
@@ -238,7 +238,7 @@ async def test_emissions_of_one_stream_keep_their_size(gateway: Serving) -> None
     assert max(sizes(after)) < 100
 
 
-# --- what a restart is needed for -------------------------------------------------------
+# --- what a restart is needed for -----------------------------------------------------
 
 OLD = GatewaySettings(socket="/s", revision=1, models=MODELS, principals=PRINCIPALS)
 

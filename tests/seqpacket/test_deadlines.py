@@ -109,3 +109,45 @@ def test_close_leaves_nothing(ended: Ended) -> None:
 
     assert ended.ended == []
     assert ended.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("seconds", [3.0, 25.0])
+def test_another_length(ended: Ended, seconds: float) -> None:
+    """What runs already counts from its own start; the order stays."""
+    ended.deadlines.start("a")
+    ended.clock.advance(2)
+    ended.deadlines.start("b")
+    ended.deadlines.change(seconds)
+    ended.deadlines.start("c")
+    ended.clock.pump([0.5] * 60)
+
+    due = [("a", seconds), ("b", 2 + seconds), ("c", 2 + seconds)]
+    assert ended.ended == due
+    assert ended.clock.getDelayedCalls() == []
+
+
+def test_shorter_than_what_has_passed(ended: Ended) -> None:
+    """What would have been due falls due in the next turn, not within the call."""
+    ended.deadlines.start("a")
+    ended.clock.advance(9)
+
+    ended.deadlines.change(5)
+    before = list(ended.ended)
+    ended.clock.advance(0)
+
+    assert before == []
+    assert ended.ended == [("a", 9.0)]
+
+
+def test_another_length_of_nothing(ended: Ended) -> None:
+    """Without keys there is no timer, and after the end there is none either."""
+    ended.deadlines.change(3)
+    assert ended.clock.getDelayedCalls() == []
+    ended.deadlines.start("a")
+    ended.deadlines.stop("a")
+    ended.deadlines.change(4)
+    assert ended.clock.getDelayedCalls() == []
+
+    ended.deadlines.close()
+    ended.deadlines.change(5)
+    assert ended.clock.getDelayedCalls() == []
