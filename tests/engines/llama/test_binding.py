@@ -26,7 +26,7 @@ from twisted_aotx.engines.llama.structures import (
 
 def test_the_installed_wheel_passes(library: Library) -> None:
     assert library.context_default_params().n_ctx == CONTEXT_DEFAULTS["n_ctx"]
-    assert library.complaint == ""
+    assert library.model_default_params().split_mode == MODEL_DEFAULTS["split_mode"]
 
 
 @attrs.frozen

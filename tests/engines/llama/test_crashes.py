@@ -25,6 +25,8 @@ from twisted_aotx.engines.llama.binding import Library
 from twisted_aotx.engines.llama.process import Patience
 from twisted_aotx.errors import EngineError
 
+pytestmark = pytest.mark.slow
+
 #: Short, for children that do not answer; a busy machine has to keep up with it.
 HASTY = Patience(ping_seconds=0.2, silent_pings=8, step_pings=8)
 

@@ -41,6 +41,7 @@ def make_context(
     params.n_seq_max = capacity
     params.n_batch = params.n_ubatch = rows
     params.n_threads = params.n_threads_batch = threads
+    library.complaints.clear()
     handle = library.init_from_model(model.handle, params)
     if not handle:
         reason = library.complaint or "no reason given"

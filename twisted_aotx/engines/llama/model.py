@@ -59,6 +59,7 @@ class Model:
         self._library = library
         params = library.model_default_params()
         params.n_gpu_layers = gpu_layers
+        library.complaints.clear()
         self.handle = library.model_load_from_file(path, params)
         if not self.handle:
             raise ModelError(
