@@ -205,7 +205,9 @@ class Serving:
 
     async def start(self) -> None:
         self._port = self.peer.listen(self._reactor, self.path)
-        self._listening = self._reactor.listenTCP(0, self.site, interface="127.0.0.1")
+        self._listening = self._reactor.listenTCP(
+            0, self.site, backlog=1024, interface="127.0.0.1"
+        )
 
     async def stop(self) -> None:
         for raw in self._raw:
