@@ -164,11 +164,74 @@ def test_a_gateway_goes_on_after_sighup(tmp_path: Path) -> None:
     with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
         process.wait_for(LISTENING)
         process.signal(signal.SIGHUP)
-        process.wait_for("SIGHUP is ignored")
+        process.wait_for("reloaded: revision 1, 1 model(s), 1 principal(s)")
 
         assert get(address(state / "gateway.json") + "/healthz")[0] == 200
         process.signal(signal.SIGTERM)
         assert process.code() == 0
+
+
+def test_a_gateway_takes_its_file_again_on_sighup(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    config = state / "gateway.json"
+    url = address(config)
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        request = urllib.request.Request(
+            url + "/healthz", headers={"Origin": "https://a.example"}
+        )
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(request, timeout=PATIENCE)
+        edit(
+            config,
+            origins=["https://a.example"],
+            port=free_port(),
+            limits={"connections": 5, "write_seconds": 3},
+        )
+        process.signal(signal.SIGHUP)
+        process.wait_for("only a restart changes port, limits.connections")
+
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            assert answer.status == 200
+        process.signal(signal.SIGTERM)
+        assert process.code() == 0, process
+
+
+def test_a_bad_file_changes_nothing_and_every_error_is_told(tmp_path: Path) -> None:
+    state = make_state(tmp_path)
+    config = state / "gateway.json"
+    url = address(config)
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        edit(config, port=0, surprise=1, origins=["https://a.example"])
+        process.signal(signal.SIGHUP)
+        process.wait_for("port: must be")
+
+        first, second = process.lines("error")
+        assert first.startswith("gateway goes on as before: surprise: unknown key")
+        assert second.startswith("gateway goes on as before: port: must be 1 .. 65535")
+        request = urllib.request.Request(
+            url + "/healthz", headers={"Origin": "https://a.example"}
+        )
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(request, timeout=PATIENCE)
+
+
+def test_tls_files_that_cannot_be_used_change_nothing(
+    tmp_path: Path, pems: Path
+) -> None:
+    state = make_state(tmp_path)
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        edit(
+            state / "gateway.json",
+            certificate=str(pems / "a.pem"),
+            key=str(pems / "b.key"),
+        )
+        process.signal(signal.SIGHUP)
+        process.wait_for("gateway goes on as before: key: does not belong")
+
+        assert "reloaded:" not in process.text()
 
 
 def test_a_taken_port_is_one_line_and_exit_1(tmp_path: Path) -> None:

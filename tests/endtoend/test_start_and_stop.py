@@ -53,11 +53,12 @@ def test_a_running_runtime_stops_in_order(
     with twistd(tmp_path, "aotx-runtime", "--state", state) as process:
         process.wait_for(RUNTIME_READY, COMPILE_PATIENCE)
         process.signal(signal.SIGHUP)
-        process.wait_for("SIGHUP is ignored")
+        process.wait_for("the grants file holds the table in force")
         process.signal(number)
 
         assert process.code() == 0, process
     assert not (state / "service.sock").exists()
+    assert not (state / "grants.state").exists()
     assert process.lines("critical") == process.lines("error") == []
 
 
@@ -208,7 +209,7 @@ def test_what_began_is_undone_when_the_gateway_cannot_start(tmp_path: Path) -> N
 def test_a_gateway_with_another_revision_says_what_to_do(tmp_path: Path) -> None:
     state = make_state(tmp_path, revision="2")
     with twistd(tmp_path, "aotx", "--state", state) as process:
-        process.wait_for("knows no grant of revision 2: run aotx grants", 280)
+        process.wait_for("knows no grant of revision 2: run aotx grants --reload", 280)
 
         token = (state / "token").read_text().strip()
         url = address(state / "gateway.json") + "/v1/models"
