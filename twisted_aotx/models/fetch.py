@@ -38,7 +38,7 @@ LICENCE_BYTES_MAX: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
 #: File descriptor of standard error: pip's progress is no result of ours.
 _STANDARD_ERROR: Final = 2
-#: Another fetch may take away the directory that we have opened.
+#: Another fetch may take away the lock that we have opened.
 _LOCK_TRIES: Final = 8
 
 
@@ -117,7 +117,7 @@ def _staging(directory: Path, model: CatalogueModel) -> Iterator[tuple[Path, int
     path = directory / f".fetch-{model.name}"
     for _ in range(_LOCK_TRIES):
         path.mkdir(exist_ok=True)
-        descriptor = _lock(path)
+        descriptor = _lock(path / "lock")
         if descriptor is None:
             continue
         try:
@@ -134,7 +134,8 @@ def _staging(directory: Path, model: CatalogueModel) -> Iterator[tuple[Path, int
 def _lock(path: Path) -> int | None:
     """A descriptor that locks *path*; None if another fetch holds or removed it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Network file systems lock only what may be written.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
         return None
     try:

@@ -41,6 +41,8 @@ def judge_template(model: ModelFile) -> Verdict:
         return Verdict(None, "not tried: pip install 'twisted-aotx[llama]'")
     text = "usable"
     if derived.default_system:
-        shown = ascii(derived.default_system)[:_SHOWN]
-        text = f"usable, without its default system message {shown}…"
+        shown = ascii(derived.default_system)
+        if len(shown) > _SHOWN:
+            shown = shown[:_SHOWN] + "…"
+        text = f"usable, without its default system message {shown}"
     return Verdict(True, text)
