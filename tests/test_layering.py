@@ -72,7 +72,7 @@ PARTS: dict[str, Part] = {
     "errors": Part((), ("attrs",), _IO, typing=("wire.packet",)),
     "limits": Part((), ("attrs",), _IO),
     "interfaces": Part(
-        ("errors", "limits", "orders"), _RECORDS, _IO, typing=("wire.info",)
+        ("errors", "limits"), _RECORDS, _IO, typing=("orders", "wire.info")
     ),
     "orders": Part((), ("attrs",), _IO),
     "strictjson": Part(("errors",), ("attrs",), _IO),

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 from zope.interface import Attribute, Interface
 
-from twisted_aotx.orders import OpenOrder, StopOrder
-
 if TYPE_CHECKING:
+    from twisted_aotx.orders import OpenOrder, StopOrder
     from twisted_aotx.wire.info import ControlRow
 
 
