@@ -16,14 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
 from benchmarks.table import Row, Samples
-from tests.processes import COMPILE_PATIENCE, PATIENCE, make_state, twistd
+from tests.processes import COMPILE_PATIENCE, PATIENCE, Process, make_state, twistd
 from twisted_aotx.limits import PACKET_BYTES_MAX
 from twisted_aotx.wire.grants import GrantTable
 from twisted_aotx.wire.numbers import Operation, Status
 from twisted_aotx.wire.packet import RequestHeader, split_reply
 
-ROUND_TRIPS = 5000
+#: Round trips in a row, and how often both servers have their turn.
+BLOCK, BLOCKS = 250, 20
+IDLE_SECONDS = 3.0
 RUNTIME_READY = "[aotx.runtime#info] ready"
 
 
@@ -38,32 +42,40 @@ def echo_server(path: Path) -> Iterator[None]:
         process.kill()
 
 
-def round_trips(path: Path, packet: bytes, reply_bytes: int) -> Samples:
-    """Send *packet* and wait for a reply of *reply_bytes*, again and again."""
+@contextmanager
+def connected(path: Path) -> Iterator[socket.socket]:
+    """A connection to the server at *path*."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(str(path))
+        yield connection
+
+
+def round_trips(connection: socket.socket, packet: bytes, size: int) -> list[float]:
+    """Seconds until the reply of *size* bytes to *packet*, BLOCK times."""
     seconds = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(PATIENCE)
-        connection.connect(str(path))
-        for _ in range(ROUND_TRIPS):
-            start = time.perf_counter()
-            connection.send(packet)
-            reply = connection.recv(PACKET_BYTES_MAX)
-            seconds.append(time.perf_counter() - start)
-            assert len(reply) == reply_bytes
-    return Samples(seconds[100:])
-
-
-def exchange(path: Path, packet: bytes) -> bytes:
-    """One exchange on a connection of its own."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(PATIENCE)
-        connection.connect(str(path))
+    for _ in range(BLOCK):
+        start = time.perf_counter()
         connection.send(packet)
-        return connection.recv(PACKET_BYTES_MAX)
+        reply = connection.recv(PACKET_BYTES_MAX)
+        seconds.append(time.perf_counter() - start)
+        assert len(reply) == size
+    return seconds
+
+
+def idle_cpu(process: Process) -> Row:
+    """What a runtime costs that nobody asks anything."""
+    watched = psutil.Process(process.popen.pid)
+    watched.cpu_percent()
+    time.sleep(IDLE_SECONDS)
+    percent = watched.cpu_percent()
+    return Row("idle runtime", percent, "% of a core", f"over {IDLE_SECONDS:g} s")
 
 
 def measure() -> dict[str, list[Row]]:
     """INFO through socket, broker, mailbox, device thread and back; and the echo."""
+    echo: list[float] = []
+    through: list[float] = []
     with TemporaryDirectory() as name:
         folder = Path(name)
         state = make_state(folder)
@@ -73,14 +85,23 @@ def measure() -> dict[str, list[Row]]:
             principal=grants.rows[0].principal,
             revision=grants.revision,
         ).pack()
-        with echo_server(folder / "echo.sock"):
-            echo = round_trips(folder / "echo.sock", info, len(info))
-        with twistd(folder, "aotx-runtime", "--state", state) as process:
+        with (
+            twistd(folder, "aotx-runtime", "--state", state) as process,
+            echo_server(folder / "echo.sock"),
+        ):
             process.wait_for(RUNTIME_READY, COMPILE_PATIENCE)
-            path = state / "service.sock"
-            reply = exchange(path, info)
-            assert split_reply(reply)[0].status == Status.OK
-            through = round_trips(path, info, len(reply))
-    base = Row.timed("seqpacket echo of 128 bytes", echo)
-    info_row = Row.timed("INFO through the broker", through, base)
-    return {"Round trips on one connection": [base, info_row]}
+            idle = idle_cpu(process)
+            with (
+                connected(folder / "echo.sock") as echoes,
+                connected(state / "service.sock") as service,
+            ):
+                service.send(info)
+                reply = service.recv(PACKET_BYTES_MAX)
+                assert split_reply(reply)[0].status == Status.OK
+                # In turn, so that both meet the same load of the machine.
+                for _ in range(BLOCKS):
+                    echo += round_trips(echoes, info, len(info))
+                    through += round_trips(service, info, len(reply))
+    base = Row.timed("seqpacket echo of 128 bytes", Samples(echo))
+    info_row = Row.timed("INFO through the broker", Samples(through), base)
+    return {"Round trips on one connection": [base, info_row, idle]}
