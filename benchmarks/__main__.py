@@ -1,5 +1,5 @@
 """
-`bin/bench [PART …]`: measures and prints; PART is device, broker, gateway or card.
+`bin/bench [PART …]`: measures and prints; PART is a key of `PARTS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import broker, card, device, gateway
+from benchmarks import broker, card, device, edge, gateway
 from benchmarks.table import Row, show
 
 #: Part → what measures it and makes tables by title.
@@ -19,10 +19,11 @@ PARTS: dict[str, Callable[[], dict[str, list[Row]]]] = {
     "device": device.measure,
     "broker": broker.measure,
     "gateway": gateway.measure,
+    "edge": edge.measure,
     "card": card.measure,
 }
 #: What is measured when nothing is named: all that needs no card.
-DEFAULT = ("device", "broker", "gateway")
+DEFAULT = ("device", "broker", "gateway", "edge")
 
 
 @click.command()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import attrs
 import pytest
@@ -32,14 +33,21 @@ def need(*programs: str) -> None:
         pytest.skip(f"not installed: {', '.join(missing)}")
 
 
-async def run(*words: str, sent: str = "", seconds: float = 120) -> Ran:
+async def run(
+    *words: str, sent: str = "", seconds: float = 120, folder: Path | None = None
+) -> Ran:
     """
-    Run a program to its end.
+    Run a program to its end, in *folder*.
     """
 
     def work() -> Ran:
         done = subprocess.run(
-            words, input=sent, capture_output=True, text=True, timeout=seconds
+            words,
+            input=sent,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            cwd=folder,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -56,6 +56,7 @@ async def test_nothing_contradicts_the_document(
         *("--phases", "examples,coverage,fuzzing", "--max-examples", "30"),
         *("--seed", "1", "--no-color", "--warnings", "off"),
         seconds=280,
+        folder=tmp_path,
     )
 
     assert done.code == 0, done.out[-8000:]

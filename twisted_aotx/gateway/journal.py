@@ -97,11 +97,12 @@ class Journal:
             sent_bytes=txrequest.sentLength,
         )
         self._gateway.metrics.served(served)
-        peer = address(txrequest.channel.getPeer())
-        if status == 401:
-            self._warn(peer)
-        if self._file is not None:
-            self._write(served, peer, txrequest)
+        if status == 401 or self._file is not None:
+            peer = address(txrequest.channel.getPeer())
+            if status == 401:
+                self._warn(peer)
+            if self._file is not None:
+                self._write(served, peer, txrequest)
 
     def refused(self, problem: Problem, peer: IAddress) -> None:
         """

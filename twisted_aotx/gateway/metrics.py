@@ -70,72 +70,12 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.outcomes = Outcomes(self._finished)
-        registry = self.registry
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
-
-        def histogram(
-            name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS
-        ) -> Histogram:
-            return Histogram(name, text, labels, buckets=buckets, registry=registry)
-
-        self._requests = counter(
-            "aotx_http_requests",
-            "HTTP requests that ended.",
-            *("method", "route", "status", "code"),
-        )
-        self._latency = histogram(
-            "aotx_http_request_seconds",
-            "From the end of a header to the end of its answer; streams are apart.",
-            *("method", "route"),
-        )
-        self._streams = histogram(
-            "aotx_http_stream_seconds", "The life of event streams.", "route"
-        )
-        self._stream_bytes = histogram(
-            "aotx_http_stream_bytes",
-            "Bytes of event streams.",
-            "route",
-            buckets=_BYTES,
-        )
-        self._bodies = histogram(
-            "aotx_http_body_bytes",
-            "Bytes of request bodies that were read.",
-            "route",
-            buckets=_BYTES,
-        )
-        self._unauthenticated = counter(
-            "aotx_http_authentication_failures", "Requests that were answered 401."
-        )
-        self._exchanges = histogram(
-            "aotx_device_exchange_seconds",
-            "From the call to the reply, waiting for a connection included.",
-            "operation",
-        )
-        self._replies = counter(
-            "aotx_device_replies", "Replies of the device.", "operation", "status"
-        )
-        self._failures = counter(
-            "aotx_device_exchange_failures",
-            "Exchanges without a usable reply.",
-            *("operation", "error"),
-        )
-        self._admissions = counter(
-            "aotx_admissions", "Requests that the device took.", "model"
-        )
-        self._cancels = counter(
-            "aotx_cancels", "Cancels that the device accepted.", "model"
-        )
-        self._finishes = counter(
-            "aotx_finishes",
-            "Ends of requests, as this gateway saw them.",
-            *("model", "finish"),
-        )
+        self._count_requests()
+        self._count_exchanges()
         self._ready = Gauge(
-            "aotx_ready", "Whether the device answered lately.", registry=registry
+            "aotx_ready", "Whether the device answered lately.", registry=self.registry
         )
-        build = Info("aotx_build", "What runs.", registry=registry)
+        build = Info("aotx_build", "What runs.", registry=self.registry)
         build.info(
             {
                 "version": _version("twisted-aotx"),
@@ -143,21 +83,95 @@ class Metrics:
                 "python": platform.python_version(),
             }
         )
-        ProcessCollector(registry=registry)
+        ProcessCollector(registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    def _count_requests(self) -> None:
+        self._requests = self._counter(
+            "aotx_http_requests",
+            "HTTP requests that ended.",
+            *("method", "route", "status", "code"),
+        )
+        #: Series by method, route, status and code: finding one takes as long as
+        #: counting. As many as the registry has anyway.
+        self._counted: dict[tuple[str, str, int, str], tuple[Counter, Histogram]] = {}
+        self._latency = self._histogram(
+            "aotx_http_request_seconds",
+            "From the end of a header to the end of its answer; streams are apart.",
+            *("method", "route"),
+        )
+        self._streams = self._histogram(
+            "aotx_http_stream_seconds", "The life of event streams.", "route"
+        )
+        self._stream_bytes = self._histogram(
+            "aotx_http_stream_bytes",
+            "Bytes of event streams.",
+            "route",
+            buckets=_BYTES,
+        )
+        self._bodies = self._histogram(
+            "aotx_http_body_bytes",
+            "Bytes of request bodies that were read.",
+            "route",
+            buckets=_BYTES,
+        )
+        self._unauthenticated = self._counter(
+            "aotx_http_authentication_failures", "Requests that were answered 401."
+        )
+
+    def _count_exchanges(self) -> None:
+        self._exchanges = self._histogram(
+            "aotx_device_exchange_seconds",
+            "From the call to the reply, waiting for a connection included.",
+            "operation",
+        )
+        self._replies = self._counter(
+            "aotx_device_replies", "Replies of the device.", "operation", "status"
+        )
+        self._failures = self._counter(
+            "aotx_device_exchange_failures",
+            "Exchanges without a usable reply.",
+            *("operation", "error"),
+        )
+        self._admissions = self._counter(
+            "aotx_admissions", "Requests that the device took.", "model"
+        )
+        self._cancels = self._counter(
+            "aotx_cancels", "Cancels that the device accepted.", "model"
+        )
+        self._finishes = self._counter(
+            "aotx_finishes",
+            "Ends of requests, as this gateway saw them.",
+            *("model", "finish"),
+        )
 
     def served(self, one: Served) -> None:
         """
         A request has ended.
         """
-        status = str(one.status)
-        self._requests.labels(one.method, one.route, status, one.code).inc()
+        kind = (one.method, one.route, one.status, one.code)
+        counted = self._counted.get(kind)
+        if counted is None:
+            counted = self._counted[kind] = (
+                self._requests.labels(one.method, one.route, str(one.status), one.code),
+                self._latency.labels(one.method, one.route),
+            )
+        requests, latency = counted
+        requests.inc()
         if one.status == 401:
             self._unauthenticated.inc()
         if one.streamed:
             self._streams.labels(one.route).observe(one.seconds)
             self._stream_bytes.labels(one.route).observe(one.sent_bytes)
         else:
-            self._latency.labels(one.method, one.route).observe(one.seconds)
+            latency.observe(one.seconds)
         if one.body_bytes:
             self._bodies.labels(one.route).observe(one.body_bytes)
 

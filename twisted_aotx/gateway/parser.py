@@ -38,6 +38,8 @@ FIELDS_MAX: Final = 64
 _LENGTH_DIGITS_MAX: Final = 19
 #: A host and a port (RFC 3986 §3.2), or nothing.
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+;=%:\[\]-]*")
+#: How the fields begin that frame a body.
+_FRAMING: Final = frozenset({b"C", b"c", b"T", b"t"})
 #: Where a line begins that continues the one before it.
 _FOLD: Final = (b" ", b"\t")
 
@@ -119,16 +121,17 @@ class Parser(http.HTTPChannel):
         if len(line) > LINE_BYTES_MAX or self._receivedHeaderCount >= FIELDS_MAX:
             self._refuse(refusal(ProblemCode.HEADER_LIMIT))
             return False
-        name, _, value = line.partition(b":")
-        if not self._frames(name.lower(), value.strip(b" \t")):
+        if line[:1] in _FRAMING and not self._frames(line):
             self._refuse(invalid_field("headers", "The framing is not acceptable."))
             return False
         return bool(super().headerReceived(line))
 
-    def _frames(self, name: bytes, value: bytes) -> bool:
+    def _frames(self, line: bytes) -> bool:
         """
-        Whether a field that frames the body is one that means the same to everybody.
+        Whether a field, if it frames the body, means the same to everybody.
         """
+        name, _, value = line.partition(b":")
+        name, value = name.lower(), value.strip(b" \t")
         if name == b"content-length":
             return len(value) <= _LENGTH_DIGITS_MAX
         if name == b"transfer-encoding":
@@ -198,10 +201,11 @@ class Parser(http.HTTPChannel):
         """
         Whether the connection may be kept: one `close` in Connection ends it.
         """
-        lines = request.requestHeaders.getRawHeaders(b"Connection", [])
-        tokens = b",".join(lines).lower().split(b",")
-        if version == b"HTTP/1.1" and b"close" not in [t.strip() for t in tokens]:
-            return True
+        lines = request.requestHeaders.getRawHeaders(b"Connection", ())
+        if version == b"HTTP/1.1":
+            tokens = b",".join(lines).lower().split(b",") if lines else ()
+            if b"close" not in [token.strip() for token in tokens]:
+                return True
         request.responseHeaders.setRawHeaders(b"Connection", [b"close"])
         return False
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
-from twisted.web import http, server
+from twisted.web import server
+from twisted.web.http import datetimeToString
 from twisted.web.iweb import INonQueuedRequestFactory
 from zope.interface import provider
 
@@ -83,7 +84,7 @@ class GatewayRequest(server.Request):
         self._continues = expect.lower() == b"100-continue" and version == b"HTTP/1.1"
         self.site: GatewaySite = self.channel.site
         self.began = self.site.gateway.reactor.seconds()
-        self.setHeader(b"Date", http.datetimeToString())
+        self.setHeader(b"Date", datetimeToString())
         self.site.resource.render(self)
 
     def gotLength(self, length: int | None) -> None:
