@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from tests.device.capacities import SMALL
 from tests.device.driver import Driver
 from tests.device.making import DONE, EMIT, OPENED, grant
 from tests.device.scenario.player import FIXED, RATE, make_device
+from tests.device.target import SIMULATOR
 from twisted_aotx.device.host import Device
 from twisted_aotx.limits import HEARTBEAT_NS
 from twisted_aotx.orders import OpenOrder
@@ -160,6 +163,20 @@ def test_reports_while_it_ticks(running: Running) -> None:
     reply, data = running.read(1)
     assert (reply.phase, reply.sampled_tokens) == (Phase.COMPLETED, EMISSIONS)
     assert data == bytes(sent)
+
+
+@pytest.mark.simulator
+def test_loop_of_the_cuda_backend() -> None:
+    """The loop that launches kernels, in the simulator, answers and ends as well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.device.simulated_loop"],
+        env={**os.environ, **SIMULATOR},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "closed\n"), done.stderr
 
 
 def test_close_needs_no_frame() -> None:
