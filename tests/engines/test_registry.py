@@ -114,7 +114,7 @@ def test_a_plugin_that_is_no_maker_is_left_out(tmp_path: Path) -> None:
     )
 
     assert "an engine plugin cannot be used" in done.stdout
-    assert "['reference']" in done.stdout
+    assert "['llama', 'reference']" in done.stdout
 
 
 def test_of_two_plugins_with_one_name_one_stays(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_of_two_plugins_with_one_name_one_stays(tmp_path: Path) -> None:
     )
 
     assert "two plugins make engines named 'reference'" in done.stdout
-    assert "['reference']" in done.stdout
+    assert "['llama', 'reference']" in done.stdout
 
 
 GOOD = EngineFacts(
