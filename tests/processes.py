@@ -77,7 +77,9 @@ def twistd(folder: Path, *words: str | Path) -> Iterator[Process]:
     """`twistd -n --pidfile= WORDS` in *folder*, killed at the end if it still runs."""
     log = folder / f"{words[0]}-{len(list(folder.glob('*.log')))}.log"
     run = "from twisted.scripts.twistd import run; run()"
-    command = [sys.executable, "-c", run, "-n", "--pidfile=", *map(str, words)]
+    # As on a terminal; what is said later wins.
+    options = ["-n", "--pidfile=", str(words[0]), "--log-format=text"]
+    command = [sys.executable, "-c", run, *options, *map(str, words[1:])]
     with log.open("wb") as output:
         popen = subprocess.Popen(
             command,

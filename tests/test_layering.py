@@ -122,6 +122,7 @@ PARTS: dict[str, Part] = {
     "wiring_runtime": _WIRING,
     "tls": _WIRING,
     "listening": _WIRING,
+    "logs": _WIRING,
     "cli": _WIRING,
     "cli_failures": _WIRING,
     "cli_grants": _WIRING,

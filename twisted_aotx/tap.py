@@ -23,12 +23,14 @@ from typing import Any, ClassVar, Final, NoReturn, TypeVar
 import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
+from twisted.logger import ILogObserver, Logger
 from twisted.python import usage
+from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from twisted_aotx.errors import ConfigErrors
 from twisted_aotx.listening import Place, parse
+from twisted_aotx.logs import FORMATS, LEVELS, log_observer
 from twisted_aotx.parts import EXPECTED, Part, reasons
 from twisted_aotx.reloads import Reloads
 
@@ -41,6 +43,8 @@ Loaded = TypeVar("Loaded")
 STATE: Final = ["state", "s", None, "the state directory, made by aotx init"]
 GATEWAY: Final = ["gateway", "g", None, "another gateway.json"]
 RUNTIME: Final = ["runtime", "r", None, "another runtime.json"]
+LOG_LEVEL: Final = ["log-level", None, "info", f"log no less than: {', '.join(LEVELS)}"]
+LOG_FORMAT: Final = ["log-format", None, "auto", "text, json; auto: text on a terminal"]
 #: Seconds that a whole stop may take beyond those of the parts.
 STOP_SECONDS: Final = 5.0
 
@@ -59,6 +63,20 @@ class Options(usage.Options):
         except usage.UsageError as error:
             sys.stderr.write(f"{error}\n{self.getUsage()}")
             raise SystemExit(2) from None
+
+    def postOptions(self) -> None:
+        """Judge what all commands have."""
+        for name, choices in (("log-level", LEVELS), ("log-format", FORMATS)):
+            if self[name] not in choices:
+                raise usage.UsageError(f"--{name} is one of {', '.join(choices)}")
+
+    def log_observer(self) -> ILogObserver | None:
+        """What writes the log; None leaves it to twistd."""
+        if self.parent is None:
+            return None
+        return log_observer(
+            self.parent, level=self["log-level"], style=self["log-format"]
+        )
 
     def path(self, name: str) -> Path | None:
         """The option *name* as an absolute path, if it was given."""
@@ -127,6 +145,8 @@ class Daemon(Service):
 
     _reactor: Any
     _parts: Sequence[Part]
+    #: What writes the process's log; None leaves it to twistd.
+    _log: ILogObserver | None = attrs.field(kw_only=True, default=None)
     #: Called with the exit code when the process must end now; never returns.
     _exit: Callable[[int], object] = attrs.field(kw_only=True, default=os._exit)
     _begun: list[Part] = attrs.field(factory=list, init=False)
@@ -136,6 +156,12 @@ class Daemon(Service):
 
     def __attrs_post_init__(self) -> None:
         self._reloads = Reloads(self._parts)
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Called by twistd with its application before it begins to log."""
+        if self._log is not None and isinstance(parent, Componentized):
+            parent.setComponent(ILogObserver, self._log)
+        super().setServiceParent(parent)
 
     def startService(self) -> None:
         """Called by twistd before the reactor runs: nothing is touched yet."""

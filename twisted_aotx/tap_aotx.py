@@ -31,10 +31,13 @@ class Options(tap.ListenOptions):
         tap.STATE,
         tap.GATEWAY,
         tap.RUNTIME,
+        tap.LOG_LEVEL,
+        tap.LOG_FORMAT,
     ]
 
     def postOptions(self) -> None:
         """See `usage.Options`."""
+        super().postOptions()
         has_both = self["gateway"] is not None and self["runtime"] is not None
         if self["state"] is None and not has_both:
             raise usage.UsageError("--state, or --gateway and --runtime, are needed")
@@ -56,4 +59,4 @@ def makeService(options: Options) -> tap.Daemon:
         RuntimePart(reactor, runtime),
         GatewayPart(reactor, file, partial(load_gateway, path), options.places),
     )
-    return tap.Daemon(reactor, parts)
+    return tap.Daemon(reactor, parts, log=options.log_observer())

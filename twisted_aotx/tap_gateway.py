@@ -18,10 +18,16 @@ class Options(tap.ListenOptions):
     One of `--state` and `--gateway`.
     """
 
-    optParameters: ClassVar[Sequence[Sequence[str | None]]] = [tap.STATE, tap.GATEWAY]
+    optParameters: ClassVar[Sequence[Sequence[str | None]]] = [
+        tap.STATE,
+        tap.GATEWAY,
+        tap.LOG_LEVEL,
+        tap.LOG_FORMAT,
+    ]
 
     def postOptions(self) -> None:
         """See `usage.Options`."""
+        super().postOptions()
         self.need("state", "gateway")
 
 
@@ -33,4 +39,4 @@ def makeService(options: Options) -> tap.Daemon:
     path = options.file("gateway")
     file = tap.load_or_exit(load_gateway, path)
     part = GatewayPart(reactor, file, partial(load_gateway, path), options.places)
-    return tap.Daemon(reactor, [part])
+    return tap.Daemon(reactor, [part], log=options.log_observer())

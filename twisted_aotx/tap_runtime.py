@@ -18,10 +18,16 @@ class Options(tap.Options):
     One of `--state` and `--runtime`.
     """
 
-    optParameters: ClassVar[Sequence[Sequence[str | None]]] = [tap.STATE, tap.RUNTIME]
+    optParameters: ClassVar[Sequence[Sequence[str | None]]] = [
+        tap.STATE,
+        tap.RUNTIME,
+        tap.LOG_LEVEL,
+        tap.LOG_FORMAT,
+    ]
 
     def postOptions(self) -> None:
         """See `usage.Options`."""
+        super().postOptions()
         self.need("state", "runtime")
 
 
@@ -32,4 +38,6 @@ def makeService(options: Options) -> tap.Daemon:
 
     load = partial(load_runtime, state=options.path("state"))
     settings = tap.load_or_exit(load, options.file("runtime"))
-    return tap.Daemon(reactor, [RuntimePart(reactor, settings)])
+    return tap.Daemon(
+        reactor, [RuntimePart(reactor, settings)], log=options.log_observer()
+    )
