@@ -126,13 +126,17 @@ class GatewayPart:
         Serve by the file that was read; calls that are being served stay as they are.
 
         *late* is never called: nothing here waits.
+
+        Raises:
+            OSError: the access log cannot be written to; nothing was taken.
         """
         site = self._site
         assert site is not None, "reload before start"
         self._warn()
         settings, needing = replacement(self._settings, self._file.settings)
-        self._settings = settings
         site.journal.open(settings.access_log)
+        # From here on nothing fails.
+        self._settings = settings
         site.reconfigure(settings)
         if self._certificate is not None and self._options is not None:
             self._certificate.renew(self._options)

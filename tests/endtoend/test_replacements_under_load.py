@@ -33,7 +33,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 CLIENTS = 64
 PRINCIPALS = 20
 REPLACEMENTS = 20
-#: Output tokens of the last requests, and tokens per second: they last until all are in.
+#: Output tokens of the last requests, and tokens per second: none ends before all of
+#: them are in.
 LIMIT = 100
 RATE = 20
 SLOTS = Capacities().slots - 1
