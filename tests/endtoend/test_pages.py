@@ -29,6 +29,7 @@ from tests.processes import (
 )
 from tests.sources import ROOT
 from tests.test_docs import DOCS, blocks_of
+from twisted_aotx.config.initial import new_token
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -154,22 +155,22 @@ def test_a_second_principal_as_operations_md_tells(tmp_path: Path) -> None:
             text=True,
         ).stdout
 
-    token, digest = aotx("aotx token").split()
-    entry = one_block(page, "json", "token_sha256")
-    principal = json.loads(entry.replace("THE SECOND LINE OF aotx token", digest))
-    principal["models"] = ["reference"]
-    gateway = json.loads((state / "gateway.json").read_text())
-    edit(
-        state / "gateway.json",
-        principals=[*gateway["principals"], principal],
-        revision=str(int(gateway["revision"]) + 1),
-    )
-    assert "good" in aotx("aotx check")
-    assert "revision 2, 2 principal(s)" in aotx("aotx grants")
-
     with twistd(tmp_path, "aotx", "--state", state) as process:
         process.wait_for(GATEWAY_READY, COMPILE_PATIENCE)
         service = Service(process, state)
+        token, digest = aotx("aotx token").split()
+        entry = one_block(page, "json", "token_sha256")
+        principal = json.loads(entry.replace("THE SECOND LINE OF aotx token", digest))
+        principal["models"] = ["reference"]
+        gateway = json.loads((state / "gateway.json").read_text())
+        edit(
+            state / "gateway.json",
+            principals=[*gateway["principals"], principal],
+            revision=str(int(gateway["revision"]) + 1),
+        )
+        assert "good" in aotx("aotx check")
+        assert "revision 2 is in force, 2 principal(s)" in aotx("aotx grants")
+
         second, first = client_of(service, token), client_of(service, service.token)
         assert [model.id for model in second.models.list()] == ["reference"]
 
@@ -209,10 +210,29 @@ def test_the_second_gateway_of_operations_md(service: Service) -> None:
 
 
 def test_the_operators_way_to_stop(tmp_path: Path) -> None:
-    script = one_block(DOCS / "operations.md", "sh", "kill ").splitlines()[0]
+    script = one_block(DOCS / "operations.md", "sh", 'kill "$')
     state = make_state(tmp_path)
     with twistd(tmp_path, "aotx", "--state", state) as process:
         process.wait_for(GATEWAY_READY, COMPILE_PATIENCE)
         subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, env=os.environ)
 
         assert process.code() == 0
+
+
+def test_the_operators_way_to_rotate_a_token(tmp_path: Path) -> None:
+    script = one_block(DOCS / "operations.md", "sh", "kill -HUP")
+    state = make_state(tmp_path)
+    (principal,) = json.loads((state / "gateway.json").read_text())["principals"]
+    token, digest = new_token()
+    with twistd(tmp_path, "aotx", "--state", state) as process:
+        process.wait_for(GATEWAY_READY, COMPILE_PATIENCE)
+        service = Service(process, state)
+        principal["token_sha256"].append(digest)
+        edit(state / "gateway.json", principals=[principal])
+
+        subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, env=os.environ)
+
+        process.wait_for("reloaded: revision 1")
+        for good in (service.token, token):
+            models = client_of(service, good).models.list()
+            assert [model.id for model in models] == ["reference"]
