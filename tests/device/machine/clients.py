@@ -8,7 +8,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from tests.device.machine.base import MachineBase
+from tests.device.machine.steps import MachineBase
 from tests.device.making import P2
 from tests.device.strategies.frames import Intent, frames, plain_submits
 from tests.device.strategies.tables import TableIntent, everyone, tables

@@ -7,7 +7,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.device.machine.base import MachineBase
+from tests.device.machine.steps import MachineBase
 from tests.device.making import DONE, EMIT, OPENED
 from tests.device.oracle.state import PREPARING
 from tests.device.strategies.engines import Report, emissions, reports
