@@ -215,6 +215,27 @@ class IMailboxes(Interface):
         """Take the mailbox back (state 2 → 0)."""
 
 
+@attrs.frozen(kw_only=True)
+class DeviceStats:
+    """
+    What the device tells of itself, as of a recent tick; counters are per epoch.
+    """
+
+    ticks: int
+    #: Frames answered.
+    frames: int
+    #: Leases held now, and requests queued now.
+    leases: int
+    queued: int
+    #: Late engine events of ended leases that were dropped [D4].
+    dropped_events: int
+    held: bool
+    #: Bit per role whose engine serves.
+    roles_active: int
+    #: Time spent in ticks, in ns.
+    busy_ns: int
+
+
 class IDevice(IMailboxes):
     """
     A device: tables, kernels and their two doorbells (`device.md`).
@@ -256,6 +277,9 @@ class IDevice(IMailboxes):
 
     def ring() -> None:
         """Wake the device (after a batch of reports)."""
+
+    def stats() -> DeviceStats:
+        """What the device tells of itself. Reactor thread."""
 
     def set_engine(role: int, active: bool) -> None:
         """The role's engine was lost or is back."""

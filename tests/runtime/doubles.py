@@ -19,7 +19,14 @@ from zope.interface import implementer
 
 from twisted_aotx.device.numbers import Event
 from twisted_aotx.engines.formats import CHATML
-from twisted_aotx.interfaces import EngineFacts, EngineHost, IDevice, IEngine, Lease
+from twisted_aotx.interfaces import (
+    DeviceStats,
+    EngineFacts,
+    EngineHost,
+    IDevice,
+    IEngine,
+    Lease,
+)
 from twisted_aotx.orders import OpenOrder, StopOrder
 from twisted_aotx.testing import MemoryMailboxes
 from twisted_aotx.testing.engines import sample_order
@@ -142,6 +149,18 @@ class MemoryDevice(MemoryMailboxes):
     def close(self) -> None:
         self.log.append("close")
         self._closed.set()
+
+    def stats(self) -> DeviceStats:
+        return DeviceStats(
+            ticks=0,
+            frames=0,
+            leases=0,
+            queued=0,
+            dropped_events=0,
+            held=False,
+            roles_active=sum(1 << role for role, active in self.roles if active),
+            busy_ns=0,
+        )
 
     def free(self) -> None:
         assert not self.is_freed

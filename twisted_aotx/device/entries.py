@@ -20,6 +20,7 @@ from twisted_aotx.device import (
     engine_mail,
     mailbox,
     roles,
+    stats,
 )
 from twisted_aotx.device.backend import dev
 from twisted_aotx.device.reference import ref_load_corpus
@@ -96,6 +97,12 @@ def close_region(h: Any) -> None:
 
 
 @dev
+def read_stats(h: Any, out: Any) -> None:
+    """See `stats.read_stats`."""
+    stats.read_stats(h[0], out)
+
+
+@dev
 def configure(h: Any, d: Any, numbers: Any, secrets: Any) -> None:
     """See `configure.configure`."""
     _configure.configure(h[0], d[0], numbers, secrets)
@@ -143,6 +150,7 @@ WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (set_role_state, (0, 0)),
     (set_word, (0, 0)),
     (close_region, ()),
+    (read_stats, (_NUMBERS,)),
 )
 
 

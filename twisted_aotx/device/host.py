@@ -25,12 +25,21 @@ from twisted_aotx.device import (
 from twisted_aotx.device.attach import attach_engines
 from twisted_aotx.device.invariants import find_violations
 from twisted_aotx.device.numbers import (
+    STAT_BUSY_NS,
+    STAT_COUNT,
+    STAT_DROPPED,
+    STAT_FRAMES,
+    STAT_HELD,
+    STAT_LEASES,
+    STAT_QUEUED,
+    STAT_ROLES,
+    STAT_TICKS,
     WORD_HELD,
     WORD_RESTORING,
 )
 from twisted_aotx.device.orders import OrderReader
 from twisted_aotx.errors import ChannelBusy, ConfigError
-from twisted_aotx.interfaces import IDevice, IEngine
+from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
 from twisted_aotx.orders import OpenOrder, StopOrder
 
 
@@ -74,6 +83,7 @@ class Device:
         self.engine_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._packet = np.zeros(limits.PACKET_BYTES_MAX, np.uint8)
         self._orders = OrderReader()
+        self._stats = np.zeros(STAT_COUNT, np.int64)
         self._configure(epoch, hash_key, seed_key)
         attach_engines(self._launch, capacities, engines)
 
@@ -156,6 +166,21 @@ class Device:
     def ring(self) -> None:
         """See `IDevice.ring`."""
         os.eventfd_write(self.doorbell, 1)
+
+    def stats(self) -> DeviceStats:
+        """See `IDevice.stats`."""
+        self._launch.on_host(entries.read_stats, self._stats)
+        words = self._stats.tolist()
+        return DeviceStats(
+            ticks=words[STAT_TICKS],
+            frames=words[STAT_FRAMES],
+            leases=words[STAT_LEASES],
+            queued=words[STAT_QUEUED],
+            dropped_events=words[STAT_DROPPED],
+            held=bool(words[STAT_HELD]),
+            roles_active=words[STAT_ROLES],
+            busy_ns=words[STAT_BUSY_NS],
+        )
 
     def set_engine(self, role: int, active: bool) -> None:
         """See `IDevice.set_engine`."""

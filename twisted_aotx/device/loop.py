@@ -12,6 +12,7 @@ from typing import Any
 from numba import types
 
 from twisted_aotx.device.backend import dev, i64, load_acquire, u64
+from twisted_aotx.device.stats import add_busy
 from twisted_aotx.device.tick import tick_stages
 
 _clock_gettime: Any = types.ExternalFunction(
@@ -78,6 +79,8 @@ def run_loop(
     while load_acquire(H.closed, 0) == u64(0):
         now = read_clock(scratch)
         tick_stages(H, D, bulk, i64(0), i64(1), now)
+        after = read_clock(scratch)
+        add_busy(H, after - now)
         if H.outcome[1] == 1:
             _write(broker_bell, scratch[4:].ctypes, 8)
         if H.outcome[2] == 1:

@@ -52,6 +52,17 @@ WORD_ORDER_TAIL: Final = 48
 WORD_ORDER_HEAD: Final = 56
 WORD_COUNT: Final = 64
 
+#: Indexes of `H.stats`, what the device tells of itself after each tick.
+STAT_TICKS: Final = 0
+STAT_FRAMES: Final = 1
+STAT_LEASES: Final = 2
+STAT_QUEUED: Final = 3
+STAT_DROPPED: Final = 4
+STAT_HELD: Final = 5
+STAT_ROLES: Final = 6
+STAT_BUSY_NS: Final = 7
+STAT_COUNT: Final = 8
+
 #: Who runs a role's sequences.
 KIND_NONE: Final = 0
 KIND_HOST: Final = 1

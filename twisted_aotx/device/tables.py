@@ -26,7 +26,7 @@ from twisted_aotx.device import (
     roles,
     slots,
 )
-from twisted_aotx.device.numbers import WORD_COUNT
+from twisted_aotx.device.numbers import STAT_COUNT, WORD_COUNT
 from twisted_aotx.limits import Capacities
 
 Field = tuple[Any, ...]
@@ -50,6 +50,7 @@ _DEVICE_FIELDS: Sequence[Field] = (
     # the clock and what a tick leaves for the loop
     ("now", "<i8"),
     ("ticks", "<i8"),
+    ("frames", "<i8"),
     ("held", "<i8"),
     ("skip", "<i8"),
     ("ring_broker", "<i8"),
@@ -68,6 +69,7 @@ def host_dtype(capacities: Capacities) -> np.dtype[Any]:
             ("role_state", "<i8", (8,)),
             # what the last tick left for the loop: due (ns), ring broker, ring engines
             ("outcome", "<i8", (3,)),
+            ("stats", "<i8", (STAT_COUNT,)),
             *mailbox.ring_fields(capacities),
             *engine_mail.host_fields(capacities),
         ],

@@ -26,6 +26,7 @@ from twisted_aotx.device.mailbox import claim, copy_in, copy_out, publish_replie
 from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
 from twisted_aotx.device.requests import LIST_ACTIVE
 from twisted_aotx.device.slots import next_queued, work
+from twisted_aotx.device.stats import publish_stats
 from twisted_aotx.limits import HEARTBEAT_NS
 
 
@@ -135,6 +136,7 @@ def tick_stages(H: Any, D: Any, B: Any, lane: Any, lanes: Any, now: Any) -> None
     copy_out(H, D, lane, lanes)
     barrier()
     if lane == 0:
+        publish_stats(H, D)
         publish_replies(H, D)
         H.outcome[0] = _next_due(H, D)
         H.outcome[1] = D.ring_broker
