@@ -23,8 +23,8 @@ from twisted_aotx.config.gateway import parse_gateway
 from twisted_aotx.config.principals import ACTIONS
 from twisted_aotx.config.runtime import STORE_BYTES_DEFAULT, load_runtime
 from twisted_aotx.gateway.problems import PROBLEMS, STATUS_OF_CAUSE, ProblemCode
-from twisted_aotx.gateway.settings import GatewaySettings, Limits, Principal
 from twisted_aotx.gateway.routes import ROUTES
+from twisted_aotx.gateway.settings import GatewaySettings, Limits, Principal
 from twisted_aotx.limits import Capacities
 
 DOCS = ROOT / "docs"
@@ -231,7 +231,7 @@ def check_twistd(words: list[str]) -> None:
         "aotx-runtime": tap_runtime.Options,
         "aotx-gateway": tap_gateway.Options,
     }
-    options: usage.Options = taps[words[2]]()  # type: ignore[no-untyped-call]
+    options: usage.Options = taps[words[2]]()
     options.parseOptions(words[3:])
 
 
