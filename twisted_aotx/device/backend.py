@@ -32,19 +32,43 @@ from twisted_aotx.device.cache import prepare_cache
 _CACHE = prepare_cache()
 config.CACHE_DIR = str(_CACHE or "")
 
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    # Without our directory numba would cache beside the source, and miss changes.
+    "cache": _CACHE is not None,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+
 i64 = np.int64
 u64 = np.uint64
 u32 = np.uint32
 u8 = np.uint8
 
 
+def for_any_constant(look_up: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Wrap a dispatcher's `get_call_template`: a constant argument is any integer.
+
+    numba would compile a function anew for each constant that it is called with, which
+    more than doubles what there is to compile (docs/dependencies.md).
+    """
+
+    def find(*call: Any) -> Any:
+        *owner, arguments, keywords = call
+        return look_up(*owner, tuple(map(types.unliteral, arguments)), keywords)
+
+    return find
+
+
 def dev(function: Callable[..., Any]) -> Any:
     """
     Compile a kernel function for the CPU; CUDA kernels call the same functions.
     """
-    # Without our directory numba would cache beside the source, and miss changes there.
-    cache = _CACHE is not None
-    return njit(nogil=True, cache=cache, error_model="numpy")(function)
+    made: Any = njit(**_OPTIONS)(function)
+    if not config.DISABLE_JIT:
+        made.get_call_template = for_any_constant(made.get_call_template)
+    return made
 
 
 def load_acquire(words: Any, index: Any) -> Any:

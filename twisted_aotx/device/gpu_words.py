@@ -7,10 +7,12 @@ from __future__ import annotations
 from functools import cache
 
 from numba import cuda, types
+from numba.cuda.dispatcher import CUDADispatcher
 
 from twisted_aotx.device.backend import (
     barrier,
     copy_bytes,
+    for_any_constant,
     is_words,
     item_pointer,
     llvm_ir,
@@ -28,6 +30,9 @@ def register() -> None:
     Give what `backend` leaves to each target its CUDA body; once for a process.
     """
     from numba.cuda.extending import intrinsic, overload
+
+    look_up = for_any_constant(CUDADispatcher.get_call_template)
+    CUDADispatcher.get_call_template = look_up  # type: ignore[method-assign]
 
     @intrinsic
     def load_cuda(typingctx, words, index):
