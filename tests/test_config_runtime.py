@@ -159,10 +159,53 @@ def test_a_broken_rule_is_told_with_its_key_path(
     assert path in fault_paths(tmp_path, **keys)
 
 
-def test_a_metrics_endpoint_is_refused_until_it_is_served(tmp_path: Path) -> None:
-    # D10 names the key; taking it in silence would look as if it worked.
-    assert fault_paths(tmp_path, metrics="tcp:9000") == ["metrics"]
-    assert load(tmp_path, metrics=None).notices == ()
+@pytest.mark.parametrize(
+    ("text", "kind", "where"),
+    [
+        ("tcp:9000:interface=127.0.0.1", "tcp", "9000"),
+        (r"tcp6:9000:interface=\:\:1", "tcp6", "9000"),
+        ("unix:/run/m.sock", "unix", "/run/m.sock"),
+        ("systemd:domain=INET:index=0", "systemd", ""),
+    ],
+)
+def test_a_metrics_endpoint_is_one_of_this_machine(
+    tmp_path: Path, text: str, kind: str, where: str
+) -> None:
+    # D10
+    place = load(tmp_path, metrics=text).metrics
+
+    assert place is not None
+    assert (place.kind, place.where) == (kind, where)
+
+
+def test_metrics_are_off_by_default_and_their_path_relative_to_the_file(
+    tmp_path: Path,
+) -> None:
+    assert load(tmp_path).metrics is None
+    assert load(tmp_path, metrics=None).metrics is None
+    place = load(tmp_path, metrics="unix:m.sock").metrics
+
+    assert place is not None
+    assert place.where == str(tmp_path / "m.sock")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tcp:9000",
+        "tcp:9000:interface=192.0.2.1",
+        "tls:9000:interface=127.0.0.1",
+        "haproxy:tcp:9000:interface=127.0.0.1",
+        "unix:" + "m" * 108,
+        "9000",
+        "",
+        9000,
+    ],
+)
+def test_a_metrics_endpoint_that_others_reach_or_nobody_is_refused(
+    tmp_path: Path, text: Any
+) -> None:
+    assert fault_paths(tmp_path, metrics=text) == ["metrics"]
 
 
 def test_a_store_cap_without_a_store_is_said_at_start(tmp_path: Path) -> None:

@@ -64,7 +64,10 @@ _TWISTED = ("twisted.internet", "twisted.logger", "twisted.python")
 _RECORDS = ("attrs", "zope.interface")
 _WIRING = Part(
     ours=("*",),
-    others=("twisted", "click", "OpenSSL", "attrs", "zope.interface"),
+    others=(
+        *("twisted", "click", "OpenSSL", "attrs", "zope.interface"),
+        "prometheus_client",
+    ),
 )
 
 PARTS: dict[str, Part] = {
@@ -93,7 +96,10 @@ PARTS: dict[str, Part] = {
     # 3
     "runtime": Part(
         (*BASE, "wire", "engines.registry", "device.host", "device.numbers", "runtime"),
-        (*_TWISTED, *_RECORDS, "twisted.application.service"),
+        (
+            *(*_TWISTED, *_RECORDS, "twisted.application.service", "twisted.web"),
+            "prometheus_client",
+        ),
     ),
     "broker": Part(
         (*BASE, "wire.packet", "wire.numbers", "wire.mailbox", "seqpacket", "broker"),
@@ -110,7 +116,8 @@ PARTS: dict[str, Part] = {
         frozenset({"struct"}),
     ),
     # 5
-    "config": Part((*BASE, "wire", "gateway.settings", "config"), ("attrs",)),
+    "places": Part((), ("attrs",)),
+    "config": Part((*BASE, "wire", "gateway.settings", "places", "config"), ("attrs",)),
     "grants_state": Part((*BASE, "config"), ("attrs",)),
     "parts": Part(("errors",), ("twisted.internet",)),
     "reloads": Part(("parts",), _TWISTED),

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import PATIENCE, edit, environment, free_port, make_state, twistd
-from twisted_aotx.listening import parse
+from twisted_aotx.places import parse
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 OK = b'{"status":"ok"}'

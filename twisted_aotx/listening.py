@@ -19,14 +19,12 @@ Layer 5.
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.endpoints import (
@@ -39,6 +37,7 @@ from twisted.protocols.haproxy import proxyEndpoint
 
 from twisted_aotx.errors import ConfigError, ConfigErrors
 from twisted_aotx.gateway.settings import GatewaySettings
+from twisted_aotx.places import REFUSED, Place
 
 if TYPE_CHECKING:
     from twisted_aotx.tls import CurrentCertificate
@@ -47,76 +46,6 @@ if TYPE_CHECKING:
 BACKLOG: Final = 1024
 #: Of a Unix socket, when the string says nothing: its user and group.
 UNIX_MODE: Final = 0o660
-_KINDS: Final = ("tcp", "tcp6", "tls", "unix", "haproxy", "systemd")
-#: What may stand in `haproxy:`; its header comes before TLS would begin.
-_BEHIND_PROXY: Final = ("tcp", "tcp6", "unix", "systemd")
-_KEYS: Final = {
-    "tcp": {"interface", "backlog"},
-    "tcp6": {"interface", "backlog"},
-    "tls": {"interface", "backlog"},
-    "unix": {"mode", "backlog"},
-    "systemd": {"domain", "index"},
-}
-
-
-@attrs.frozen
-class Place:
-    """
-    One `--listen` string, taken apart.
-    """
-
-    text: str
-    #: One of `_KINDS`, `haproxy` never.
-    kind: str
-    #: Port or path; empty for `systemd`.
-    where: str
-    options: dict[str, str]
-    behind_proxy: bool
-
-    @property
-    def needs_loopback(self) -> bool:
-        """
-        Whether only this machine may reach it (rule 1).
-        """
-        return self.kind not in ("tls", "unix") and not self.behind_proxy
-
-
-def parse(text: str) -> Place:
-    """
-    Take a `--listen` string apart and judge what can be judged without listening.
-
-    Raises:
-        ValueError: what is wrong with it, for people.
-    """
-    behind_proxy = text.startswith("haproxy:")
-    kind, *rest = _split(text.removeprefix("haproxy:"))
-    if kind not in (_BEHIND_PROXY if behind_proxy else _KINDS) or kind == "haproxy":
-        kinds = ", ".join(f"{name}:" for name in _KINDS)
-        raise ValueError(f"must begin with one of {kinds}")
-    where = "" if kind == "systemd" else rest.pop(0) if rest else ""
-    options = {}
-    for argument in rest:
-        key, equals, value = argument.partition("=")
-        if not equals or key not in _KEYS[kind]:
-            raise ValueError(f"{kind}: takes no {argument!r}")
-        options[key] = value
-    for key, base in (("backlog", 10), ("mode", 8)):
-        _number(options.get(key, "0"), key, base)
-    if kind == "unix":
-        if not where:
-            raise ValueError("unix: needs a path")
-    elif kind != "systemd" and not 0 <= _number(where, "the port", 10) <= 65535:
-        raise ValueError("a port is 0 .. 65535")
-    place = Place(text, kind, where, options, behind_proxy)
-    if place.needs_loopback and kind != "systemd" and not _is_loopback(place):
-        raise ValueError(_REFUSED)
-    return place
-
-
-_REFUSED: Final = (
-    "others than this machine could reach it without TLS: use tls:, or haproxy: or "
-    "unix: behind a server that has it, or interface=127.0.0.1"
-)
 
 
 def of_settings(settings: GatewaySettings) -> Place:
@@ -132,14 +61,14 @@ def of_settings(settings: GatewaySettings) -> Place:
 
 class Listening:
     """
-    The ports of one gateway.
+    The ports of one site.
     """
 
     def __init__(
         self,
         reactor: Any,
         places: Sequence[Place],
-        certificate: CurrentCertificate | None,
+        certificate: CurrentCertificate | None = None,
     ) -> None:
         self._reactor = reactor
         self._places = places
@@ -165,7 +94,7 @@ class Listening:
             port = await endpoint.listen(factory)
             self._ports.append((place, port))
             if place.needs_loopback and not _is_local(port.getHost()):
-                raise _error(place, _REFUSED)
+                raise _error(place, REFUSED)
 
     async def close(self) -> None:
         """
@@ -223,31 +152,6 @@ def _remove_stale(path: str) -> None:
             pass  # whatever it is, listening will tell
 
 
-def _split(text: str) -> list[str]:
-    """
-    The parts between colons; a backslash takes a colon's or backslash's meaning.
-    """
-    parts = re.findall(r"((?:[^:\\]|\\.)*)(?::|$)", text + ":")[:-1]
-    return [re.sub(r"\\(.)", r"\1", part) for part in parts]
-
-
-def _number(text: str, what: str, base: int) -> int:
-    try:
-        return int(text, base)
-    except ValueError:
-        raise ValueError(f"{what} is no number: {text!r}") from None
-
-
-def _is_loopback(place: Place) -> bool:
-    interface = place.options.get("interface", "")
-    if interface == "localhost":
-        return True
-    try:
-        return ip_address(interface).is_loopback
-    except ValueError:
-        return False
-
-
 def _is_local(address: object) -> bool:
     """
     Whether only this machine reaches what listens at *address*.
@@ -269,4 +173,4 @@ def _told(place: Place, address: Any) -> str:
 
 
 def _error(place: Place, reason: str) -> ConfigErrors:
-    return ConfigErrors((ConfigError(f"--listen {place.text}".strip(), reason),))
+    return ConfigErrors((ConfigError(f"{place.said_by} {place.text}".strip(), reason),))

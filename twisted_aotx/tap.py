@@ -29,9 +29,9 @@ from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from twisted_aotx.errors import ConfigErrors
-from twisted_aotx.listening import Place, parse
 from twisted_aotx.logs import FORMATS, LEVELS, log_observer
 from twisted_aotx.parts import EXPECTED, Part, reasons
+from twisted_aotx.places import Place, parse
 from twisted_aotx.reloads import Reloads
 
 # In the class it would be named after the class.
@@ -138,9 +138,9 @@ class Daemon(Service):
     """
     Starts parts in order once the reactor runs, and stops them in reverse.
 
-    SIGTERM and SIGINT stop it in order (exit 0), a second one ends it at once (exit 1).
-    SIGHUP reloads it. A start that fails says why in a line and exits 1; a stop that
-    takes `STOP_SECONDS` longer than its parts may is given up with exit 1.
+    SIGTERM and SIGINT stop it in order, a second one ends it at once; both exit 0, or 1
+    when something has failed. SIGHUP reloads it. A start that fails says why in a line;
+    a stop that takes `STOP_SECONDS` longer than its parts may is given up with exit 1.
     """
 
     _reactor: Any
@@ -153,6 +153,8 @@ class Daemon(Service):
     _reloads: Reloads = attrs.field(init=False)
     _starting: Deferred[None] | None = attrs.field(default=None, init=False)
     _is_stopping: bool = attrs.field(default=False, init=False)
+    #: Whether the exit code is 1, however it ends.
+    _has_failed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._reloads = Reloads(self._parts)
@@ -213,9 +215,13 @@ class Daemon(Service):
 
     def _fail(self) -> None:
         """Stop in order, then exit with 1."""
-        self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
+        self._exit_with_1()
         self._is_stopping = True
         self._reactor.stop()
+
+    def _exit_with_1(self) -> None:
+        self._has_failed = True
+        self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
 
     async def _stop(self) -> None:
         seconds = STOP_SECONDS + sum(part.stop_seconds for part in self._begun)
@@ -227,7 +233,7 @@ class Daemon(Service):
                 await part.stop()
             except Exception:
                 _log.failure("{part} did not stop in order", part=part.name)
-                self._reactor.addSystemEventTrigger("after", "shutdown", self._leave, 1)
+                self._exit_with_1()
         watchdog.cancel()
         if is_interrupted:
             # A compilation in a thread cannot be interrupted: neither wait for it, nor
@@ -245,7 +251,7 @@ class Daemon(Service):
     def _asked_to_stop(self, name: str) -> None:
         if self._is_stopping:
             _log.warn("{name} again: leaving at once", name=name)
-            self._leave(1)
+            self._leave(1 if self._has_failed else 0)
         else:
             _log.info("{name}: stopping", name=name)
             self._is_stopping = True

@@ -55,8 +55,15 @@ def makeService(options: Options) -> tap.Daemon:
     if Path(file.settings.socket).resolve() != runtime.socket.resolve():
         reason = f"is not the runtime's socket, {runtime.socket}"
         tap.refuse(path, ConfigErrors((ConfigError("socket", reason),)))
+    first = RuntimePart(reactor, runtime)
     parts: Sequence[Part] = (
-        RuntimePart(reactor, runtime),
-        GatewayPart(reactor, file, partial(load_gateway, path), options.places),
+        first,
+        GatewayPart(
+            reactor,
+            file,
+            partial(load_gateway, path),
+            options.places,
+            collectors=(first.collector,),
+        ),
     )
     return tap.Daemon(reactor, parts, log=options.log_observer())

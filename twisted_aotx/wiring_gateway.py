@@ -25,10 +25,12 @@ from twisted_aotx.gateway.metrics import Metrics
 from twisted_aotx.gateway.replacement import replacement
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.site import GatewaySite, make_site
-from twisted_aotx.listening import Listening, Place, of_settings
+from twisted_aotx.listening import Listening, of_settings
+from twisted_aotx.places import Place
 from twisted_aotx.wire.numbers import Status
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
     from twisted.internet.ssl import CertificateOptions
 
     from twisted_aotx.gateway.settings import GatewaySettings
@@ -50,6 +52,7 @@ class GatewayPart:
         file: What is served by at first.
         load: Reads the file again.
         places: Where it listens instead of the file's `host` and `port`.
+        collectors: What else `/metrics` tells, for example of a runtime beside it.
     """
 
     name = "gateway"
@@ -60,6 +63,7 @@ class GatewayPart:
         file: GatewayFile,
         load: Callable[[], GatewayFile],
         places: Sequence[Place] = (),
+        collectors: Sequence[Collector] = (),
     ) -> None:
         self._reactor = reactor
         self._file = file
@@ -67,6 +71,7 @@ class GatewayPart:
         self._settings = file.settings
         self._site: GatewaySite | None = None
         self._places = places
+        self._collectors = collectors
         self._certificate: CurrentCertificate | None = None
         #: Of the file that was read last.
         self._options: CertificateOptions | None = None
@@ -88,6 +93,8 @@ class GatewayPart:
         self._warn()
         settings = self._settings
         metrics = Metrics()
+        for collector in self._collectors:
+            metrics.registry.register(collector)
         client = MeasuredClient(
             metrics,
             self._reactor,

@@ -2,8 +2,8 @@
 A runtime as a part of a process: lock, epoch, engines, device, broker (layer 5).
 
 Start order (`device.md` §16): lock the state directory, make the engines, raise the
-epoch, make the device with fresh secrets, start runtime and broker. The socket opens
-last; what fails before leaves none.
+epoch, make the device with fresh secrets, start runtime, metrics endpoint [D10] and
+broker. The socket opens last; what fails before leaves none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.errors import ConfigError, UnknownEngine
 from twisted_aotx.grants_state import GrantsState
 from twisted_aotx.interfaces import IEngine
+from twisted_aotx.listening import Listening
 from twisted_aotx.runtime import RuntimeService
+from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
+from twisted_aotx.runtime.scrape import ScrapeSite
 from twisted_aotx.statedir import StateDirectory
 
 if TYPE_CHECKING:
@@ -54,6 +57,11 @@ class RuntimePart:
         self._engines: list[IEngine] = []
         self._runtime: RuntimeService | None = None
         self._broker: BrokerService | None = None
+        #: What it tells of itself, for any registry.
+        self.collector = RuntimeCollector(self._state)
+        self._scrapes = ScrapeSite(reactor, self.collector)
+        places = () if settings.metrics is None else (settings.metrics,)
+        self._listening = Listening(reactor, places)
         self._reloads = 0
         self._judged: bytes | None = None
 
@@ -92,6 +100,9 @@ class RuntimePart:
         runtime.on_replies = broker.replies_published
         runtime.on_death = lambda failure: died(failure.getErrorMessage())
         await runtime.start()
+        await self._listening.open(self._scrapes)
+        for address in self._listening.addresses():
+            _log.info("metrics on {address}", address=address)
         await broker.start()
         self._tell(())
         _log.info("ready: {socket}", socket=self._settings.socket)
@@ -147,12 +158,17 @@ class RuntimePart:
         if self._broker is not None:
             GrantsState.remove(self._settings.state)
             await self._broker.stop()
+        await self._listening.close()
+        self._scrapes.close()
         if self._runtime is not None:
             await self._runtime.stop()
         else:
             for engine in self._engines:
                 await maybeDeferred(engine.close)
         self._directory.unlock()
+
+    def _state(self) -> RuntimeState | None:
+        return None if self._runtime is None else self._runtime.state()
 
     def _engine(self, model: ModelSettings) -> IEngine:
         """

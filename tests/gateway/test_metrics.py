@@ -23,9 +23,11 @@ from tests.gateway.serving import (
     Serving,
     digest,
 )
+from tests.runtime.test_metrics import runtime_state
 from twisted_aotx.gateway.metrics import Metrics
 from twisted_aotx.gateway.outcomes import REMEMBERED_MAX, Outcomes
 from twisted_aotx.gateway.settings import Limits
+from twisted_aotx.runtime.metrics import RuntimeCollector
 from twisted_aotx.testing.peer import reply_to
 from twisted_aotx.wire.numbers import Action, Phase
 from twisted_aotx.wire.packet import ReplyHeader
@@ -234,6 +236,8 @@ def test_every_name_of_the_page_is_a_metric(request: pytest.FixtureRequest) -> N
     page = (request.config.rootpath / "docs" / "operations.md").read_text()
     told = set(re.findall(r"`(aotx_\w+)`", page))
     metrics = Metrics()
+    state = runtime_state()
+    metrics.registry.register(RuntimeCollector(lambda: state))
     metrics.watch(held=lambda: {"work": 0}, limits={"work": 1}, is_ready=lambda: False)
     text = metrics.text().decode()
     made = set(re.findall(r"^# TYPE (aotx_\w+)", text, re.MULTILINE))

@@ -16,6 +16,7 @@ import attrs
 from twisted_aotx.config.files import read_object
 from twisted_aotx.config.section import Faults, Section, shown
 from twisted_aotx.limits import SOCKET_PATH_BYTES_MAX, Capacities
+from twisted_aotx.places import Place, parse
 from twisted_aotx.wire.numbers import Role
 
 #: The three roles that are served (`wire.md` §6), by their names in both files.
@@ -61,6 +62,8 @@ class RuntimeSettings:
     backend: str
     capacities: Capacities
     models: tuple[ModelSettings, ...]
+    #: Where the runtime tells its metrics [D10].
+    metrics: Place | None = None
     #: What the operator should be told at start.
     notices: tuple[str, ...] = ()
 
@@ -82,7 +85,7 @@ def load_runtime(path: Path, state: Path | None = None) -> RuntimeSettings:
     top.only(_KEYS)
     directory = _path(top, "state", folder, (state or folder).absolute())
     socket = _path(top, "socket", folder, directory / "service.sock")
-    _check_socket(top, socket)
+    _check_socket(top, "socket", socket)
     _check_unserved(top)
     device = top.section("device", ("backend", *_CAPACITIES))
     settings = RuntimeSettings(
@@ -95,6 +98,7 @@ def load_runtime(path: Path, state: Path | None = None) -> RuntimeSettings:
         backend=device.choice("backend", BACKENDS, default="cpu"),
         capacities=_capacities(device),
         models=_models(top),
+        metrics=_metrics(top, folder),
     )
     faults.raise_if_any()
     return attrs.evolve(settings, notices=faults.notices)
@@ -105,19 +109,36 @@ def _path(top: Section, key: str, folder: Path, default: Path) -> Path:
     return default if text is None else folder / text
 
 
-def _check_socket(top: Section, socket: Path) -> None:
+def _check_socket(top: Section, key: str, socket: Path) -> None:
     size = len(bytes(socket))
     if size > SOCKET_PATH_BYTES_MAX:
         reason = f"{socket} has {size} bytes, more than {SOCKET_PATH_BYTES_MAX}"
-        top.fail("socket", reason + "; a Unix socket needs a shorter path")
+        top.fail(key, reason + "; a Unix socket needs a shorter path")
 
 
 def _check_unserved(top: Section) -> None:
-    """Keys of the contract that this version cannot honour are not taken in silence."""
-    if top.optional_text("metrics") is not None:
-        top.fail("metrics", "is not served in this version; leave it out or null")
+    """Keys of the contract that do nothing yet are not taken in silence."""
     if top.has("store_bytes"):
         top.warn("store_bytes", "has no effect: this version has no state store yet")
+
+
+def _metrics(top: Section, folder: Path) -> Place | None:
+    """An endpoint that only this machine reaches: whoever reaches it may read."""
+    text = top.optional_text("metrics")
+    if text is None:
+        return None
+    try:
+        place = parse(text)
+    except ValueError as error:
+        top.fail("metrics", str(error))
+        return None
+    if place.kind == "tls" or place.behind_proxy:
+        top.fail("metrics", "is for this machine: tcp:, tcp6:, unix: or systemd:")
+        return None
+    where = str(folder / place.where) if place.kind == "unix" else place.where
+    if place.kind == "unix":
+        _check_socket(top, "metrics", Path(where))
+    return attrs.evolve(place, where=where, said_by="runtime.json: metrics")
 
 
 def _capacities(device: Section) -> Capacities:

@@ -63,6 +63,9 @@ class EngineBridge:
         #: The lease of each slot, until it is over.
         self._leases: dict[int, BridgedLease] = {}
         self._lost: set[int] = set()
+        #: By role: how often its engine was lost, and came back.
+        self.losses = dict.fromkeys(self._engines, 0)
+        self.returns = dict.fromkeys(self._engines, 0)
         self._serving = False
         self._closed = False
         #: Leases with something to flush, and whether a flush is on its way.
@@ -120,6 +123,7 @@ class EngineBridge:
         if role in self._lost or self._closed:
             return
         self._lost.add(role)
+        self.losses[role] += 1
         self._log.error(
             "engine of role {role} lost: {reason}", role=role, reason=reason
         )
@@ -135,6 +139,7 @@ class EngineBridge:
         if role not in self._lost or self._closed:
             return
         self._lost.discard(role)
+        self.returns[role] += 1
         self._log.info("engine of role {role} is back", role=role)
         if self._serving:
             self._device.set_engine(role, True)

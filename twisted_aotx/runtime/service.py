@@ -24,6 +24,7 @@ from twisted_aotx.errors import EngineError
 from twisted_aotx.interfaces import IDevice, IEngine
 from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.runtime.doorbell import Doorbell
+from twisted_aotx.runtime.metrics import RuntimeState
 
 #: Seconds between two lines that say that kernels are still being compiled.
 PROGRESS_SECONDS: Final = 5
@@ -88,6 +89,17 @@ class RuntimeService(Service):
         """See `IService`: the same as `stop`."""
         self.running = False
         return self.stop()
+
+    def state(self) -> RuntimeState | None:
+        """How it is now; None unless the device runs. Reactor thread."""
+        gone = self._thread_gone
+        if gone is None or gone.called or self._stopping is not None:
+            return None
+        return RuntimeState(
+            device=self._device.stats(),
+            losses=dict(self._bridge.losses),
+            returns=dict(self._bridge.returns),
+        )
 
     # --- starting ---------------------------------------------------------------
 
