@@ -236,6 +236,21 @@ def test_a_second_signal_leaves_at_once(run: Callable[..., Running]) -> None:
     assert running.exits == []
     signal.raise_signal(signal.SIGINT)
 
+    assert running.exits == [0]
+
+
+def test_a_signal_while_a_failure_is_cleared_up_leaves_with_1(
+    run: Callable[..., Running],
+) -> None:
+    events: list[str] = []
+    part = ScriptedPart("a", events, stops=Deferred())
+    running = run(events, part)
+    assert part.died is not None
+
+    part.died("the device's thread has ended")
+    assert running.exits == []
+    signal.raise_signal(signal.SIGTERM)
+
     assert running.exits == [1]
 
 

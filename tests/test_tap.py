@@ -159,6 +159,34 @@ def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path) -> None:
             assert process.code(5) == 0, process
 
 
+def test_a_second_signal_ends_a_gateway_that_waits_for_an_answer(
+    tmp_path: Path,
+) -> None:
+    # The first one gives answers write_seconds to get out; this one is never asked
+    # for to its end.
+    state = make_state(tmp_path, limits={"write_seconds": 60})
+    port = edit(state / "gateway.json")["port"]
+    token = (state / "token").read_text().strip()
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        "Expect: 100-continue\r\n\r\n"
+    )
+    with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
+        process.wait_for(LISTENING)
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as half:
+            half.sendall(head.encode())
+            assert half.recv(1000).startswith(b"HTTP/1.1 100")
+            process.signal(signal.SIGTERM)
+            process.wait_for("SIGTERM: stopping")
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.code(1)
+            process.signal(signal.SIGTERM)
+
+            assert process.code(5) == 0, process
+    assert "SIGTERM again: leaving at once" in process.text()
+
+
 def test_a_gateway_goes_on_after_sighup(tmp_path: Path) -> None:
     state = make_state(tmp_path)
     with twistd(tmp_path, "aotx-gateway", "--state", state) as process:
