@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import broker, card, device, edge, gateway
+from benchmarks import broker, card, device, edge, gateway, llama
 from benchmarks.table import Row, show
 
 #: Part → what measures it and makes tables by title.
@@ -21,15 +21,16 @@ PARTS: dict[str, Callable[[], dict[str, list[Row]]]] = {
     "gateway": gateway.measure,
     "edge": edge.measure,
     "card": card.measure,
+    "llama": llama.measure,
 }
-#: What is measured when nothing is named: all that needs no card.
+#: What is measured when nothing is named: all that needs neither card nor model.
 DEFAULT = ("device", "broker", "gateway", "edge")
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(tuple(PARTS)))
 def main(parts: tuple[str, ...]) -> None:
-    """Measure the named parts, or all but the card. Takes a few minutes."""
+    """Measure the named parts, or all but card and llama. Takes a few minutes."""
     load = os.getloadavg()[0]
     sys.stdout.write(
         f"# Benchmarks\n\nPython {platform.python_version()}, {os.cpu_count()} cores, "
