@@ -24,15 +24,9 @@ from twisted_aotx.device.backend import (
 _WORDS = {32: ("r", "u32"), 64: ("l", "u64")}
 
 
-@cache
-def register() -> None:
-    """
-    Give what `backend` leaves to each target its CUDA body; once for a process.
-    """
+def _register_words() -> None:
+    """`load_acquire` and `store_release`: one instruction each, for the whole system."""
     from numba.cuda.extending import intrinsic, overload
-
-    look_up = for_any_constant(CUDADispatcher.get_call_template)
-    CUDADispatcher.get_call_template = look_up  # type: ignore[method-assign]
 
     @intrinsic
     def load_cuda(typingctx, words, index):
@@ -83,6 +77,18 @@ def register() -> None:
     @overload(store_release)
     def store_release_cuda(words, index, value):
         return lambda words, index, value: store_cuda(words, index, value)
+
+
+@cache
+def register() -> None:
+    """
+    Give what `backend` leaves to each target its CUDA body; once for a process.
+    """
+    from numba.cuda.extending import overload
+
+    look_up = for_any_constant(CUDADispatcher.get_call_template)
+    CUDADispatcher.get_call_template = look_up  # type: ignore[method-assign]
+    _register_words()
 
     @overload(copy_bytes)
     def copy_bytes_cuda(target, at, source, start, size, lane, lanes):
