@@ -25,7 +25,7 @@ _WORDS = {32: ("r", "u32"), 64: ("l", "u64")}
 
 
 def _register_words() -> None:
-    """`load_acquire` and `store_release`: one instruction each, for the whole system."""
+    """`load_acquire` and `store_release`: one instruction each, system-wide."""
     from numba.cuda.extending import intrinsic, overload
 
     @intrinsic
