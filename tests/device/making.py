@@ -11,8 +11,14 @@ from collections.abc import Sequence
 
 import attrs
 
+from tests.device.stepped import HasFacts
 from twisted_aotx.device.host import Device
-from twisted_aotx.interfaces import EngineFacts, IEngine, MessageFormat
+from twisted_aotx.engines.reference import ReferenceEngine
+from twisted_aotx.interfaces import (
+    EngineFacts,
+    MessageFormat,
+    ReferenceModel,
+)
 from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.grants import GrantRow
 from twisted_aotx.wire.numbers import Role
@@ -64,7 +70,7 @@ class Played:
 
 def new_device(
     capacities: Capacities,
-    engines: Sequence[Played | IEngine] = (),
+    engines: Sequence[HasFacts] = (),
     backend: str = BACKEND,
 ) -> Device:
     """A device with the secrets that the oracle knows."""
@@ -73,7 +79,7 @@ def new_device(
         epoch=EPOCH,
         hash_key=HASH_KEY,
         seed_key=SEED_KEY,
-        engines=engines,  # type: ignore[arg-type]  # of a played one only its facts
+        engines=engines,  # type: ignore[arg-type]  # only their facts, or IKernelEngine
         backend=backend,
     )
 
@@ -96,6 +102,25 @@ def played_engine(
             message_format=message_format,
         )
     )
+
+
+#: Quickly counted.
+CORPUS = b"a cat sat on a mat and a rat ran at a cat. a mat!\n\nno cat is a rat.\n"
+
+
+def kernel_engine(
+    role: int, *, capacity: int, sequence_tokens: int, rate: int = 0
+) -> ReferenceEngine:
+    """The model in the device's kernels, made from a short text."""
+    facts = EngineFacts(
+        role=role,
+        model_sha256=hashlib.sha256(CORPUS).digest(),
+        modalities=1,
+        capacity=capacity,
+        sequence_tokens=sequence_tokens,
+        message_format=CHATML,
+    )
+    return ReferenceEngine(facts, ReferenceModel(corpus=CORPUS, rate=rate))
 
 
 def grant(

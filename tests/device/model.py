@@ -9,27 +9,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol
 
 from tests.device.oracle.admission import admit
 from tests.device.oracle.exchange import commit, exchange
 from tests.device.oracle.lease import work
 from tests.device.oracle.state import ACTIVE, Event, Mailbox, Model, State
+from tests.device.stepped import HasFacts
 from twisted_aotx.errors import ChannelBusy
-from twisted_aotx.interfaces import EngineFacts
 from twisted_aotx.limits import (
     EVENT_BYTES_PER_SLOT,
     EVENTS_PER_SLOT,
     Capacities,
 )
 from twisted_aotx.orders import OpenOrder, StopOrder
-
-
-class HasFacts(Protocol):
-    """What the device reads of an engine."""
-
-    @property
-    def facts(self) -> EngineFacts: ...
 
 
 class Oracle:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from twisted_aotx.interfaces import EngineFacts
 from twisted_aotx.orders import OpenOrder, StopOrder
 
 
@@ -36,3 +37,10 @@ class SteppedDevice(Protocol):
     def digest(self) -> bytes | str: ...
     def close(self) -> None: ...
     def free(self) -> None: ...
+
+
+class HasFacts(Protocol):
+    """What the device reads of an engine."""
+
+    @property
+    def facts(self) -> EngineFacts: ...

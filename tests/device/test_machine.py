@@ -4,8 +4,6 @@ The state machine on the compiled device (`machine.py` has the rules).
 
 from __future__ import annotations
 
-import hashlib
-
 from hypothesis import settings
 
 from tests.device.capacities import SMALL
@@ -13,28 +11,13 @@ from tests.device.machine.rules import DeviceRules
 from tests.device.making import (
     CHATML,
     LETTERS,
+    kernel_engine,
     new_device,
     played_engine,
 )
 from tests.device.stepped import SteppedDevice
-from twisted_aotx.engines.reference import ReferenceEngine
-from twisted_aotx.interfaces import EngineFacts, ReferenceModel
 
 TOKENS = SMALL.sequence_tokens
-CORPUS = b"a cat sat on a mat and a rat ran at a cat. a mat!\n\nno cat is a rat.\n"
-
-
-def kernel_engine(role: int, capacity: int, rate: int) -> ReferenceEngine:
-    """The model in the kernels, from a corpus that is quickly counted."""
-    facts = EngineFacts(
-        role=role,
-        model_sha256=hashlib.sha256(CORPUS).digest(),
-        modalities=1,
-        capacity=capacity,
-        sequence_tokens=TOKENS,
-        message_format=CHATML,
-    )
-    return ReferenceEngine(facts, ReferenceModel(corpus=CORPUS, rate=rate))
 
 
 class DeviceMachine(DeviceRules):
@@ -43,7 +26,7 @@ class DeviceMachine(DeviceRules):
     engines = (
         played_engine(2, capacity=3, sequence_tokens=TOKENS, message_format=LETTERS),
         played_engine(3, capacity=3, sequence_tokens=TOKENS, message_format=CHATML),
-        kernel_engine(4, capacity=2, rate=10**9),
+        kernel_engine(4, capacity=2, sequence_tokens=TOKENS, rate=999_983),
     )
 
     def make_device(self) -> SteppedDevice:

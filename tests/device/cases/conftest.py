@@ -12,7 +12,7 @@ import pytest
 from tests.device.capacities import SMALL
 from tests.device.cases.starting import Start, start_device
 from tests.device.driver import Driver
-from tests.device.making import Played
+from tests.device.stepped import HasFacts
 from twisted_aotx.limits import Capacities
 
 
@@ -22,7 +22,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Start]:
     started: list[Driver] = []
 
     def make(
-        capacities: Capacities = SMALL, *, engines: Sequence[Played] | None = None
+        capacities: Capacities = SMALL, *, engines: Sequence[HasFacts] | None = None
     ) -> Driver:
         started.append(start_device(kind, capacities, engines))
         return started[-1]

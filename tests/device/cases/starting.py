@@ -16,14 +16,13 @@ from tests.device.making import (
     P1,
     P2,
     SEED_KEY,
-    Played,
     grant,
     new_device,
     played_engine,
 )
 from tests.device.model import Oracle
 from tests.device.pair import Pair
-from tests.device.stepped import SteppedDevice
+from tests.device.stepped import HasFacts, SteppedDevice
 from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.packet import ReplyHeader
 
@@ -35,12 +34,12 @@ class Start(Protocol):
         self,
         capacities: Capacities = SMALL,
         *,
-        engines: Sequence[Played] | None = None,
+        engines: Sequence[HasFacts] | None = None,
     ) -> Driver: ...
 
 
 def start_device(
-    kind: str, capacities: Capacities, engines: Sequence[Played] | None
+    kind: str, capacities: Capacities, engines: Sequence[HasFacts] | None
 ) -> Driver:
     """*kind* is `oracle` or `compiled`; by default role 2 may use every slot."""
     if engines is None:

@@ -15,8 +15,10 @@ from tests.device.making import (
     P2,
     SECOND,
     grant,
+    kernel_engine,
     played_engine,
 )
+from twisted_aotx.orders import OpenOrder
 from twisted_aotx.wire.numbers import Operation, Phase
 from twisted_aotx.wire.packet import join
 
@@ -173,6 +175,19 @@ def test_model_is_lost_while_queued(start: Start) -> None:
     assert driver.opens()[0].generation == 2
 
 
+def test_model_is_lost_beyond_the_deadline(start: Start) -> None:
+    """`device.md` §9: the engine's loss comes first, and terminal is terminal."""
+    driver = started(start, 1)
+    driver.submit(1)
+    driver.take_orders()
+
+    driver.device.set_engine(2, False)
+    driver.step(SMALL.request_seconds * SECOND + 1)
+
+    assert result(driver.read(1)[0]) == (Phase.FAILED, 503, 0, 0)
+    assert list(driver.take_orders()) == []
+
+
 def test_client_is_gone(start: Start) -> None:
     """cases D 77: the reply is never taken; another channel reads the result."""
     driver = started(start, 1)
@@ -206,6 +221,30 @@ def test_order_that_nobody_took(start: Start) -> None:
     assert driver.phase(3) == Phase.PREPARING
     (order,) = driver.opens()
     assert (order.slot, order.generation) == (1, 3)
+
+
+def test_order_is_kept_while_the_kernels_use_its_slot(start: Start) -> None:
+    """An open order that waits for the host says the same when it is taken."""
+    tokens = SMALL.sequence_tokens
+    driver = start(
+        engines=[
+            played_engine(2, capacity=1, sequence_tokens=tokens),
+            kernel_engine(4, capacity=1, sequence_tokens=tokens),
+        ]
+    )
+    driver.install(grant(models=0b10100))
+    driver.submit(1, limit=3)
+    driver.cancel(1)
+    driver.submit(2, role=4, limit=5)
+    driver.step()
+    assert driver.phase(2) == Phase.COMPLETED
+
+    order, stop = driver.take_orders()
+
+    assert isinstance(order, OpenOrder)
+    assert (order.slot, order.generation, order.role, order.limit) == (1, 1, 2, 3)
+    assert order.rendered == b"PUhellouG()"
+    assert (stop.slot, stop.generation) == (1, 1)
 
 
 def test_seeds_differ_per_admission(start: Start) -> None:

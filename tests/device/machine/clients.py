@@ -88,6 +88,16 @@ class ClientRules(MachineBase):
         self._tick()
         self._take_orders()
 
+    @rule(count=st.integers(1, 20), intent=plain_submits())
+    def crowd(self, count: int, intent: Intent) -> None:
+        """So many that the table is full and old results make room."""
+        for _ in range(count):
+            self.submitted += 1
+            self._send(attrs.evolve(intent, number=1000 + self.submitted), 0)
+        self.now += 1
+        self._tick()
+        self._take_orders()
+
     @precondition(lambda self: self.sent)
     @rule(which=st.integers(0, 10**6), wanted=st.integers(0, 50))
     def send_again(self, which: int, wanted: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis.stateful import precondition, rule
 from tests.device.machine.steps import MachineBase
 from tests.device.making import DONE, EMIT, OPENED
 from tests.device.oracle.state import PREPARING
-from tests.device.strategies.engines import Report, emissions, reports
+from tests.device.strategies.engines import Report, emissions, openings, reports
 from twisted_aotx.orders import OpenOrder
 
 ROLES = (2, 3, 4)
@@ -59,6 +59,20 @@ class EngineRules(MachineBase):
             value,
             bytes([value % 251]) * min(size, 65536),
         )
+
+    @precondition(lambda self: self._live())
+    @rule(
+        reports=st.lists(openings, min_size=1, max_size=4),
+        ticked=st.booleans(),
+    )
+    def open(self, reports: list[Report], ticked: bool) -> None:
+        """Open what was asked for, also with as many tokens as fit, and one more."""
+        for order, report in zip(self._live(), reports, strict=False):
+            if self.oracle.state.leases[order.slot].entry.phase == PREPARING:
+                self._report(order, report)
+        if ticked:
+            self.now += 1
+            self._tick()
 
     @precondition(lambda self: self._live())
     @rule(

@@ -13,6 +13,7 @@ from hypothesis.stateful import rule
 from tests.device.machine.clients import ClientRules
 from tests.device.machine.engines import EngineRules
 from tests.device.making import EPOCH, SECOND
+from tests.device.oracle.kernel_engine import due_ns
 from tests.device.oracle.state import ACTIVE, QUEUED
 from tests.device.strategies.engines import Step, steps
 from tests.device.strategies.frames import Intent
@@ -26,14 +27,30 @@ class DeviceRules(ClientRules, EngineRules):
 
     @rule(step=steps, which=st.integers(0, 10**6))
     def tick(self, step: Step, which: int) -> None:
-        active = [e for e in self.oracle.state.entries.values() if e.phase in ACTIVE]
-        if step.to_deadline and active:
-            entry = active[which % len(active)]
-            deadline = entry.opened_ns + self.capacities.request_seconds * SECOND
-            self.now = max(self.now, deadline + step.ns)
-        elif not step.to_deadline:
+        if step.due:
+            times = self._deadlines() if step.due == "deadline" else self._tokens_due()
+            if times:
+                self.now = max(self.now, times[which % len(times)] + step.ns)
+        else:
             self.now += step.ns
         self._tick()
+
+    def _deadlines(self) -> list[int]:
+        seconds = self.capacities.request_seconds
+        return [
+            entry.opened_ns + seconds * SECOND
+            for entry in self.oracle.state.entries.values()
+            if entry.phase in ACTIVE
+        ]
+
+    def _tokens_due(self) -> list[int]:
+        state = self.oracle.state
+        times = []
+        for lease in state.leases.values():
+            model = state.models[lease.entry.role].kernel
+            if lease.sequence is not None and model is not None:
+                times.append(due_ns(lease.sequence, model.rate))
+        return times
 
     @rule()
     def tick_and_take(self) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from hypothesis.stateful import RuleBasedStateMachine
 
 from tests.device.making import EPOCH, HASH_KEY, SEED_KEY
-from tests.device.model import HasFacts, Oracle
+from tests.device.model import Oracle
 from tests.device.pair import Pair
-from tests.device.stepped import SteppedDevice
+from tests.device.stepped import HasFacts, SteppedDevice
 from tests.device.strategies.frames import Intent
 from twisted_aotx.limits import PACKET_BYTES_MAX, Capacities
 from twisted_aotx.orders import OpenOrder
@@ -42,6 +42,8 @@ class MachineBase(RuleBasedStateMachine):
         #: What engines know: the newest lease of each slot, ended or not.
         self.opened: dict[int, OpenOrder] = {}
         self.sent: list[bytes] = []
+        #: Requests with an id of their own.
+        self.submitted = 0
 
     def _channel(self, wanted: int) -> int | None:
         """A peer's channel that a frame can be published in, or None."""

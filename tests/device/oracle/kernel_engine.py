@@ -74,10 +74,12 @@ def step(state: State, lease: Lease, sequence: Sequence, rate: int) -> None:
 
 
 def _is_due(state: State, sequence: Sequence, rate: int) -> bool:
-    if rate == 0:
-        return True
-    due = sequence.first_ns + -(-sequence.made * 10**9 // rate)
-    return state.now >= due
+    return rate == 0 or state.now >= due_ns(sequence, rate)
+
+
+def due_ns(sequence: Sequence, rate: int) -> int:
+    """When the next token is due; *rate* is not 0."""
+    return sequence.first_ns + -(-sequence.made * 10**9 // rate)
 
 
 def _report(

@@ -89,8 +89,12 @@ def _end_where(state: State, status: int, ended: Callable[[Entry], bool]) -> Non
 
 
 def _lease_check(state: State, lost: set[int]) -> None:
-    """What was queued for an engine that is gone fails, also if it came back."""
-    for entry in state.queued():
+    """
+    What was queued for an engine that is gone fails, also if it came back.
+
+    Role by role, which only the order of reclaiming shows.
+    """
+    for entry in sorted(state.queued(), key=lambda entry: entry.role):
         model = state.models[entry.role]
         if entry.role in lost or not model.active or model.sha256 != entry.model_sha256:
             state.finish_entry(entry, Outcome(phase=FAILED, status=503))

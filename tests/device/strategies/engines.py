@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 
 @attrs.frozen
 class Step:
-    """A clock step: so many ns, or to a request's deadline and so many ns beyond."""
+    """A clock step: so many ns, or so many beyond a time at which something is due."""
 
     ns: int
-    to_deadline: bool = False
+    #: `deadline`: of a request. `token`: the next one of a kernel engine's lease.
+    due: str = ""
 
 
 steps: st.SearchStrategy[Step] = st.one_of(
     *[st.builds(Step, st.sampled_from((0, 1, 1, 1, 1000, 10**9)))] * 3,
-    st.builds(Step, st.sampled_from((0, 0, 1, 1, -1)), st.just(True)),
+    st.builds(
+        Step,
+        st.sampled_from((0, 0, 1, 1, -1)),
+        st.sampled_from(("deadline", "token", "token")),
+    ),
 )
 
 
@@ -40,13 +45,15 @@ _sizes = st.sampled_from(
 )
 _stale = st.sampled_from((0,) * 15 + (-1, 2**40))
 
+openings: st.SearchStrategy[Report] = st.builds(
+    Report,
+    st.just(1),
+    st.sampled_from((1, 5, 0, "fits", "over", "pages", "pages over", 2**31)),
+    generation_off=_stale,
+)
+
 reports: st.SearchStrategy[Report] = st.one_of(
-    st.builds(
-        Report,
-        st.just(1),
-        st.sampled_from((1, 5, 0, "fits", "over", "pages", "pages over", 2**31)),
-        generation_off=_stale,
-    ),
+    openings,
     st.builds(Report, st.just(2), st.sampled_from((400, 413, 599, 0, 399, 600, 503))),
     *[st.builds(Report, st.just(3), _token_values, _sizes, _stale)] * 4,
     st.builds(

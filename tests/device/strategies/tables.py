@@ -122,7 +122,7 @@ def tables(capacities: Capacities) -> st.SearchStrategy[TableIntent]:
     return st.one_of(
         st.builds(everyone, st.just(capacities), st.sampled_from((0, 0, 2))),
         st.builds(everyone, st.just(capacities), st.sampled_from((0, 0, 2))),
-        st.builds(TableIntent, rows=good),
+        st.builds(TableIntent, rows=good, raised=st.sampled_from((1, 1, 1, 0, -1))),
         st.builds(
             TableIntent,
             rows=st.lists(one_row, max_size=3).map(
