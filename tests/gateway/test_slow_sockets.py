@@ -14,12 +14,15 @@ import socket
 import time
 from pathlib import Path
 
+import attrs
+
 from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import DeviceScript
 from tests.gateway.feeds import CHAT, body, eventually, stream, text_of
-from tests.gateway.serving import TOKEN_2, Serving, sleep
+from tests.gateway.serving import PRINCIPALS, TOKEN_2, Serving, sleep
 from twisted_aotx.gateway.settings import Limits
+from twisted_aotx.wire.numbers import Action
 
 COUNT = int(os.environ.get("AOTX_SLOW_SOCKETS", "50"))
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -90,9 +93,19 @@ async def test_slow_sockets_stand_in_nobody_s_way(serve: Serve) -> None:
     device.on_submit = lambda request: request.complete(b"hi")
     seconds = 2 if COUNT < 500 else 20
     limits = Limits(
-        connections=2 * COUNT + 96, header_seconds=seconds, body_seconds=seconds
+        connections=2 * COUNT + 96,
+        work=COUNT // 5,
+        header_seconds=seconds,
+        body_seconds=seconds,
     )
-    gateway = await serve(device, limits=limits, idle_seconds=600)
+    # Its bodies are read as far as they come, more at once than there are work slots.
+    other = attrs.evolve(PRINCIPALS[1], actions=Action.INFER)
+    gateway = await serve(
+        device,
+        limits=limits,
+        idle_seconds=600,
+        principals=(PRINCIPALS[0], other),
+    )
     await ordinary(gateway)
     gc.collect()
     files, memory = taken()

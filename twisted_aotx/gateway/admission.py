@@ -45,8 +45,9 @@ async def admit(call: Call, judge: Judge) -> Admitted | None:
         DeviceRefused, ExchangeFailed, InvalidReply: of INFO or SUBMIT; on those of
             SUBMIT the call already has its X-Request-ID.
     """
-    call.hold_work()
     body = await call.json()
+    # Not before: slow bodies of one caller would take the slots of everybody.
+    call.hold_work()
     reply = await call.information()
     form = judge(body, _terms(call, reply.information))
     call.drop_body()
