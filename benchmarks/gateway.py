@@ -27,6 +27,9 @@ from tests.processes import (
     make_state,
     twistd,
 )
+from twisted_aotx.config.files import replace_file
+from twisted_aotx.config.gateway import load_gateway
+from twisted_aotx.config.grants import grant_table
 
 CONNECTIONS = (1, 16, 64)
 #: Seconds that each figure of answers per second is taken over.
@@ -48,29 +51,43 @@ class Service:
     runtime: Process
     gateway: Process
 
-    def target(self, path: str, body: Any = None) -> Target:
-        """A request of the first principal."""
-        token = (self.state / "token").read_text().strip()
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the gateway listens."""
         place = urlsplit(address(self.state / "gateway.json"))
         assert place.hostname
         assert place.port
-        headers = {"Authorization": f"Bearer {token}"}
-        return Target.make((place.hostname, place.port), path, headers, body)
+        return place.hostname, place.port
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What makes a request one of the first principal."""
+        token = (self.state / "token").read_text().strip()
+        return {"Authorization": f"Bearer {token}"}
+
+    def target(self, path: str, body: Any = None) -> Target:
+        """A request of the first principal."""
+        return Target.make(self.address, path, self.headers, body)
 
 
 @contextmanager
-def service() -> Iterator[Service]:
-    """A running service whose engine emits OUTPUT at RATE tokens per second."""
+def service(rate: int = RATE, **gateway: Any) -> Iterator[Service]:
+    """
+    A running service whose engine emits OUTPUT at *rate* tokens per second (0: at
+    once), with keys of *gateway* in its gateway.json.
+    """
     with TemporaryDirectory() as name:
         folder = Path(name)
-        state = make_state(folder)
-        engine = {"engine": "reference", "rate": RATE, "text": OUTPUT}
+        state = make_state(folder, **gateway)
+        table = grant_table(load_gateway(state / "gateway.json").settings)
+        replace_file(state / "grants", table.pack())
+        engine = {"engine": "reference", "rate": rate, "text": OUTPUT}
         edit(state / "runtime.json", models={"language": engine})
         with twistd(folder, "aotx-runtime", "--state", state) as runtime:
             runtime.wait_for(_READY.format("runtime"), COMPILE_PATIENCE)
-            with twistd(folder, "aotx-gateway", "--state", state) as gateway:
-                gateway.wait_for(_READY.format("gateway"))
-                yield Service(state, runtime, gateway)
+            with twistd(folder, "aotx-gateway", "--state", state) as started:
+                started.wait_for(_READY.format("gateway"))
+                yield Service(state, runtime, started)
 
 
 def _cpu(process: Process) -> float:

@@ -5,11 +5,6 @@ nginx with default settings in front: no event waits for the next (docs/deploy.m
 from __future__ import annotations
 
 import re
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,47 +14,10 @@ from twisted.web.http_headers import Headers
 from tests.asynchronous import asynchronous
 from tests.gateway.feeds import REQUESTS, Feed, body
 from tests.gateway.serving import TOKEN, Serving
+from tests.interop.nginx import nginx
 from tests.interop.programs import need
-from tests.processes import free_port
 
 HEADERS = Headers({"Authorization": [f"Bearer {TOKEN}"]})
-
-
-@contextmanager
-def nginx(folder: Path, location: str) -> Iterator[int]:
-    """
-    A server with *location* in it, and otherwise as it comes; its port.
-    """
-    port = free_port()
-    config = folder / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
-        "events {}\nhttp {\n"
-        + "".join(
-            f"{name}_temp_path {folder}/{name};\n"
-            for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        + f"access_log off;\nserver {{\nlisten 127.0.0.1:{port};\n{location}\n}}\n}}\n"
-    )
-    process = subprocess.Popen(
-        ["nginx", "-p", str(folder), "-c", str(config)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 10
-        while True:
-            assert process.poll() is None, (folder / "error.log").read_text()
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except ConnectionRefusedError:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def documented() -> str:
