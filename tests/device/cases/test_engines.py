@@ -144,6 +144,27 @@ def test_take(start: Start) -> None:
     assert result(driver.read(1)[0]) == (Phase.CANCELLED, 413, 1, 0)
 
 
+def test_stale_reports_take_no_room(start: Start) -> None:
+    """D4: what is dropped counts neither as output nor against the take."""
+    driver = started(start, 1)
+    driver.submit(1, limit=64)
+    driver.cancel(1)
+    driver.submit(2, limit=64)
+    driver.take_orders()
+    driver.step()
+    (order,) = driver.opens()
+    driver.open_one(order)
+    driver.report(order, EMIT, 1, b"x" * 4096)
+    for _ in range(2):
+        driver.device.report(order.slot, order.generation - 1, EMIT, 1, b"late")
+    driver.end(order, DONE, 1)
+    driver.step()
+
+    reply, data = driver.read(2)
+    assert result(reply) == (Phase.COMPLETED, 0, 0, 1)
+    assert (data, reply.sampled_tokens) == (b"x" * 4096, 1)
+
+
 @pytest.mark.parametrize("is_done", [False, True])
 def test_overflow_discards_the_whole_take(start: Start, is_done: bool) -> None:
     """D5: bytes and tokens of the take; what came before stays; `done` is late."""
