@@ -57,7 +57,8 @@ def _accept(H: Any, D: Any, slot: Any) -> None:
 def _drive(H: Any, D: Any, slot: Any) -> None:
     if D.s_end[slot] != 0:
         return
-    if load_acquire(H.o_state, slot) == 1:
+    # An order of the slot's last lease may still wait for an engine on the host.
+    if D.s_sent[slot] == 1 and load_acquire(H.o_state, slot) == 1:
         _accept(H, D, slot)
     generation = D.ref_generation[slot]
     if generation != D.s_generation[slot] or D.ref_running[slot] == 0:

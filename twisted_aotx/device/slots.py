@@ -81,7 +81,12 @@ def end_lease(D: Any, request: Any, phase: Any) -> None:
 
 @dev
 def cancel_active(D: Any, request: Any, status: Any) -> None:
-    """Cancel an active request for a reason of ours: the first status stays."""
+    """
+    Cancel an active request for a reason of ours: the first status stays, and so does
+    what has already ended its lease in this tick.
+    """
+    if D.r_phase[request] != QUEUED and D.s_end[D.r_slot[request]] != 0:
+        return
     if D.r_status[request] == 0:
         D.r_status[request] = status
     D.r_cancel[request] = 1

@@ -223,8 +223,8 @@ def test_order_that_nobody_took(start: Start) -> None:
     assert (order.slot, order.generation) == (1, 3)
 
 
-def test_order_is_kept_while_the_kernels_use_its_slot(start: Start) -> None:
-    """An open order that waits for the host says the same when it is taken."""
+def test_order_is_kept_from_the_kernels_that_have_its_slot_next(start: Start) -> None:
+    """An order that waits for the host is neither lost nor taken by another engine."""
     tokens = SMALL.sequence_tokens
     driver = start(
         engines=[
@@ -237,14 +237,17 @@ def test_order_is_kept_while_the_kernels_use_its_slot(start: Start) -> None:
     driver.cancel(1)
     driver.submit(2, role=4, limit=5)
     driver.step()
-    assert driver.phase(2) == Phase.COMPLETED
+    assert driver.phase(2) == Phase.PREPARING
 
     order, stop = driver.take_orders()
+    driver.step()
+    driver.step()
 
     assert isinstance(order, OpenOrder)
     assert (order.slot, order.generation, order.role, order.limit) == (1, 1, 2, 3)
     assert order.rendered == b"PUhellouG()"
     assert (stop.slot, stop.generation) == (1, 1)
+    assert driver.phase(2) == Phase.COMPLETED
 
 
 def test_seeds_differ_per_admission(start: Start) -> None:

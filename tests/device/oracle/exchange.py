@@ -36,15 +36,16 @@ def exchange(state: State) -> None:
         lease = state.leases[slot]
         model = state.models[lease.entry.role].kernel
         if model is not None and lease.outcome is None:
-            if lease.sequence is None:
+            if lease.sequence is None and slot not in state.unread:
                 lease.sequence = open_sequence(state, lease, model)
-            step(state, lease, lease.sequence, model.rate)
+            if lease.sequence is not None:
+                step(state, lease, lease.sequence, model.rate)
         _collect(state, lease)
     for slot in sorted(state.leases):
         lease = state.leases[slot]
         if lease.ordered or lease.outcome is not None or slot in state.unread:
             continue
-        if lease.sequence is not None:
+        if state.models[lease.entry.role].kernel is not None:
             continue
         lease.ordered = True
         state.unread.add(slot)
