@@ -22,6 +22,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 import attrs
+import psutil  # type: ignore[import-untyped]  # it ships no types
 
 from benchmarks.http import Target, keep_busy
 from benchmarks.table import Row, Samples
@@ -72,8 +73,26 @@ class Round:
 Ask = Callable[[list[str], int], Round]
 
 
+@attrs.frozen
+class Way:
+    """
+    One way to have texts answered, and the process that does it.
+    """
+
+    ask: Ask
+    pid: int
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of all cores that it has used, its children included."""
+        process = psutil.Process(self.pid)
+        family = [process, *process.children(recursive=True)]
+        times = [each.cpu_times() for each in family]
+        return float(sum(each.user + each.system for each in times))
+
+
 @contextmanager
-def loop(kind: str, path: Path, threads: int) -> Iterator[Ask]:
+def loop(kind: str, path: Path, threads: int) -> Iterator[Way]:
     """A process of `llama_loops`, with the environment that our child gets."""
     sizes = map(str, (CAPACITY, LLAMA_SEQUENCE_TOKENS, threads))
     command = [sys.executable, "-m", "benchmarks.llama_loops", kind, str(path), *sizes]
@@ -92,7 +111,7 @@ def loop(kind: str, path: Path, threads: int) -> Iterator[Ask]:
         def ask(texts: list[str], tokens: int) -> Round:
             return _asked(asks, answers, texts, tokens)
 
-        yield ask
+        yield Way(ask, popen.pid)
         asks.close()
 
 
@@ -103,7 +122,7 @@ def _asked(asks: IO[str], answers: IO[str], texts: list[str], tokens: int) -> Ro
 
 
 @contextmanager
-def service(path: Path, threads: int) -> Iterator[Ask]:
+def service(path: Path, threads: int) -> Iterator[Way]:
     """A service as `aotx init` makes it, with CAPACITY, asked over HTTP."""
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -121,9 +140,11 @@ def service(path: Path, threads: int) -> Iterator[Ask]:
             assert place.port
             where = (place.hostname, place.port)
             token = (state / "token").read_text().strip()
-            yield lambda texts, tokens: _streamed(
-                where, token, next(iter(model)), texts, tokens
-            )
+
+            def ask(texts: list[str], tokens: int) -> Round:
+                return _streamed(where, token, next(iter(model)), texts, tokens)
+
+            yield Way(ask, process.popen.pid)
 
 
 def _streamed(
@@ -187,33 +208,38 @@ def _texts(count: int, turn: int) -> list[str]:
     return [f"Tell me a story about number {turn * 100 + n}." for n in range(count)]
 
 
-def _throughput(ways: dict[str, Ask]) -> list[Row]:
-    """Tokens per second, the median of rounds in turns."""
+def _throughput(ways: dict[str, Way]) -> list[Row]:
+    """Tokens per second, the median of rounds in turns, and the CPU of one token."""
     rows = []
     for parallel in PARALLEL:
         rates: dict[str, list[float]] = {name: [] for name in ways}
+        costs: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(ROUNDS):
             for name in random.sample(list(ways), len(ways)):
                 # What one still tidies up is not the next one's.
                 time.sleep(REST_SECONDS)
-                found = ways[name](_texts(parallel, turn), TOKENS)
+                before = ways[name].cpu
+                found = ways[name].ask(_texts(parallel, turn), TOKENS)
                 rates[name].append(found.tokens / found.seconds)
+                costs[name].append((ways[name].cpu - before) / found.tokens)
         base = None
         for name, found_rates in rates.items():
             what = f"{name}, {parallel} at once"
-            note = f"{min(found_rates):.0f} to {max(found_rates):.0f}"
+            cost = statistics.median(costs[name]) * 1e3
+            spread = f"{min(found_rates):.0f} to {max(found_rates):.0f}"
+            note = f"{spread}; CPU of one: {cost:.1f} ms"
             row = Row(what, statistics.median(found_rates), "tokens/s", note, base)
             base = base or row
             rows.append(row)
     return rows
 
 
-def _first_token(direct: Ask, http: Ask, count: int, what: str) -> list[Row]:
+def _first_token(direct: Way, http: Way, count: int, what: str) -> list[Row]:
     """Milliseconds to a first token, in turns, and the difference of the medians."""
     samples: tuple[list[float], list[float]] = ([], [])
     for turn in range(count):
-        for ask, taken in zip((direct, http), samples, strict=True):
-            taken.append(ask(_texts(1, turn), 2).first)
+        for way, taken in zip((direct, http), samples, strict=True):
+            taken.append(way.ask(_texts(1, turn), 2).first)
     own, ours = (Samples(taken) for taken in samples)
     base = Row(f"{what}, loop called directly", own.p50 * 1e3, "ms", _spread(own))
     return [
@@ -242,8 +268,8 @@ def measure() -> dict[str, list[Row]]:
             "through HTTP": http,
             "the wheel's server": server,
         }
-        for ask in ways.values():
-            ask(_texts(CAPACITY, 99), 2)
+        for way in ways.values():
+            way.ask(_texts(CAPACITY, 99), 2)
         tokens = _throughput(ways)
         firsts = _first_token(direct, http, FIRST_TOKENS, "SmolLM2")
     with ExitStack() as stack:
@@ -252,8 +278,8 @@ def measure() -> dict[str, list[Row]]:
         tiny = Tiny(context=LLAMA_SEQUENCE_TOKENS).write(folder / "tiny.gguf")
         direct = stack.enter_context(loop("direct", tiny, 1))
         http = stack.enter_context(service(tiny, 1))
-        direct(_texts(1, 99), 2)
-        http(_texts(1, 99), 2)
+        for way in (direct, http):
+            way.ask(_texts(1, 99), 2)
         firsts += _first_token(direct, http, FIRST_TOKENS_TINY, "a tiny model")
     return {
         f"Tokens per second, {TOKENS} tokens each, {threads} threads": tokens,

@@ -65,8 +65,10 @@ class Model:
             raise ModelError(
                 f"llama.cpp cannot load it: {library.complaint or 'no reason given'}"
             )
-        if library.model_has_encoder(self.handle):
-            raise ModelError("it has an encoder; only decoders can chat")
+        if library.model_has_encoder(self.handle) or library.model_is_diffusion(
+            self.handle
+        ):
+            raise ModelError("it does not write token by token, so it cannot be served")
         self._vocab = library.model_get_vocab(self.handle)
         self._spaced = library.vocab_type(self._vocab) == _SENTENCEPIECE
         self._begin = library.vocab_bos(self._vocab)

@@ -139,6 +139,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "model_free": (None, (c_void_p,)),
     "model_get_vocab": (c_void_p, (c_void_p,)),
     "model_has_encoder": (c_bool, (c_void_p,)),
+    "model_is_diffusion": (c_bool, (c_void_p,)),
     "model_is_recurrent": (c_bool, (c_void_p,)),
     "model_is_hybrid": (c_bool, (c_void_p,)),
     "vocab_type": (c_int, (c_void_p,)),
