@@ -134,17 +134,12 @@ def collect_lease(H: Any, D: Any, slot: Any) -> None:
     """
     head = H.e_head[slot]
     tail = load_acquire(H.e_tail, slot)
-    D.take_from[slot] = H.e_bytes_head[slot]
     emissions = i64(0)
     while head < tail and D.s_end[slot] == 0:
         at = head & (EVENTS - 1)
         size = H.e_size[slot][at]
         if H.e_generation[slot][at] != D.s_generation[slot]:
-            # A take is one run of bytes, so it ends before a late event with bytes.
-            if size > 0 and D.take_bytes[slot] > 0:
-                break
             D.dropped_events += 1
-            D.take_from[slot] += size
         else:
             if H.e_kind[slot][at] == EV_EMIT:
                 if emissions > 0 and D.take_bytes[slot] + size > TAKE_BYTES_MAX:

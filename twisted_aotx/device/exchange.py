@@ -21,6 +21,7 @@ from twisted_aotx.device.engine_mail import push_order
 from twisted_aotx.device.events import collect_lease
 from twisted_aotx.device.numbers import (
     BAD,
+    EV_EMIT,
     EVENT_BYTES,
     EVENTS,
     FAILED,
@@ -110,20 +111,35 @@ def collect(H: Any, D: Any) -> None:
 
 
 @dev
+def _append_take(H: Any, D: Any, output: Any, slot: Any, lane: Any, lanes: Any) -> None:
+    """Copy the emissions of the slot's take, one by one: late events may be between."""
+    total = D.r_total[D.s_request[slot]]
+    left = D.take_bytes[slot] + i64(0)
+    start = H.e_bytes_head[slot]
+    ring = H.e_data[slot]
+    for n in range(D.take_events[slot]):
+        at = (H.e_head[slot] + n) & (EVENTS - 1)
+        size = H.e_size[slot][at]
+        ours = H.e_generation[slot][at] == D.s_generation[slot]
+        # What is left is less than an emission that was at fault.
+        if ours and H.e_kind[slot][at] == EV_EMIT and size <= left:
+            begin = start & (EVENT_BYTES - 1)
+            first = min(size, EVENT_BYTES - begin)
+            copy_bytes(output, total, ring, begin, first, lane, lanes)
+            copy_bytes(output, total + first, ring, 0, size - first, lane, lanes)
+            total += size
+            left -= size
+        start += size
+
+
+@dev
 def append(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """All lanes: copy the takes behind what the results hold."""
     for n in range(D.live):
         slot = D.live_list[n]
-        size = D.take_bytes[slot]
-        if size > 0:
-            request = D.s_request[slot]
-            output = B[request]["output"]
-            total = D.r_total[request]
-            start = D.take_from[slot] & (EVENT_BYTES - 1)
-            first = min(size, EVENT_BYTES - start)
-            ring = H.e_data[slot]
-            copy_bytes(output, total, ring, start, first, lane, lanes)
-            copy_bytes(output, total + first, ring, 0, size - first, lane, lanes)
+        if D.take_bytes[slot] > 0:
+            output = B[D.s_request[slot]]["output"]
+            _append_take(H, D, output, slot, lane, lanes)
 
 
 @dev

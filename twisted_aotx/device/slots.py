@@ -50,7 +50,7 @@ def slot_fields(capacities: Capacities) -> list[Any]:
     slots = (capacities.slots,)
     columns = (
         "s_request s_generation s_role s_opened s_sent s_quiet s_end s_tokens "
-        "take_from take_bytes take_tokens take_events live_list due_list"
+        "take_bytes take_tokens take_events live_list due_list"
     )
     return [
         *((name, "<i8", slots) for name in columns.split()),
