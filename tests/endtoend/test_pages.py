@@ -46,7 +46,12 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 
 def typed(service: Service, text: str) -> str:
     """A page's *text* for this service: its address, and the model that it has."""
-    return text.replace(ADDRESS, service.url).replace("smollm2", "reference")
+    host_port = service.url.removeprefix("http://").replace(":", " ")
+    return (
+        text.replace(ADDRESS, service.url)
+        .replace("127.0.0.1 8081", host_port)
+        .replace("smollm2", "reference")
+    )
 
 
 def shell(service: Service, script: str) -> str:
@@ -169,7 +174,7 @@ def test_a_second_principal_as_operations_md_tells(tmp_path: Path) -> None:
             revision=str(int(gateway["revision"]) + 1),
         )
         assert "good" in aotx("aotx check")
-        assert "revision 2 is in force, 2 principal(s)" in aotx("aotx grants")
+        assert "revision 2 is in force, 2 principal(s)" in aotx("aotx grants --reload")
 
         second, first = client_of(service, token), client_of(service, service.token)
         assert [model.id for model in second.models.list()] == ["reference"]
