@@ -190,3 +190,15 @@ class ChannelBusy(AOTXError):
 
     def __str__(self) -> str:
         return f"channel {self.channel} is busy"
+
+
+@attrs.define(slots=False)
+class SourceGone(AOTXError):
+    """
+    A media source was removed before its bytes were read.
+    """
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"the source of descriptor {self.index} is gone"

@@ -15,7 +15,14 @@ import attrs
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from twisted_aotx.orders import OpenOrder, StopOrder
+    from twisted_aotx.orders import (
+        MediaJob,
+        OpenOrder,
+        StopOrder,
+        StoredPolicy,
+        StoredSource,
+        StoreRecord,
+    )
     from twisted_aotx.wire.info import ControlRow
 
 
@@ -234,6 +241,14 @@ class DeviceStats:
     roles_active: int
     #: Time spent in ticks, in ns.
     busy_ns: int
+    #: Sources in phases 1 to 6, and bytes of the source pool that are free.
+    media_objects: int = 0
+    media_bytes_free: int = 0
+    #: Usage records after the frontier, and committed ones in all [D11].
+    usage_pending: int = 0
+    usage_reviewed: int = 0
+    #: `wire.numbers.PolicyState`.
+    policy_state: int = 0
 
 
 class IDevice(IMailboxes):
@@ -245,7 +260,10 @@ class IDevice(IMailboxes):
     """
 
     broker_doorbell: int = Attribute("eventfd that rings when replies were published.")
-    engine_doorbell: int = Attribute("eventfd that rings when orders were published.")
+    engine_doorbell: int = Attribute(
+        "eventfd that rings when orders or media jobs were published."
+    )
+    store_doorbell: int = Attribute("eventfd that rings when records were published.")
 
     def warm_up() -> None:
         """Compile every kernel that `run` needs; changes nothing. Any thread."""
@@ -275,8 +293,55 @@ class IDevice(IMailboxes):
         ring is full, nothing was written; try again after the next doorbell.
         """
 
+    def media_jobs() -> Sequence[MediaJob]:
+        """The images to decode that were published since the last call."""
+
+    def source_bytes(index: int, generation: int, offset: int, size: int) -> bytes:
+        """
+        A copy of a source's bytes; any thread.
+
+        Raises:
+            SourceGone: the descriptor has another source by now.
+        """
+
+    def finish_media(worker: int, decoded: bool) -> None:
+        """The media worker is done with its job."""
+
     def ring() -> None:
         """Wake the device (after a batch of reports)."""
+
+    def records() -> Sequence[StoreRecord]:
+        """The records published since the last call, in order. The store's thread."""
+
+    def record_bytes(record: Any, start: int, size: int) -> bytes:
+        """
+        A part of what a `SourceRecord` keeps; until its `finish_record`. The store's
+        thread.
+        """
+
+    def finish_record(saved: bool) -> None:
+        """
+        The oldest record that was not finished yet is saved, or is not and will not be.
+        The store's thread.
+        """
+
+    def restore_policy(policy: StoredPolicy) -> None:
+        """Before `run`: policy, ledger and frontier of the last activation."""
+
+    def break_policy() -> None:
+        """Before `run`: the saved policy state is unusable; state error until restart."""
+
+    def restore_source(source: StoredSource) -> int:
+        """
+        Before `run`: take a source of the last activation as ready, its rows computed
+        anew. Returns 0, or the `MediaStatus` that says why it does not fit any more.
+        """
+
+    def flush() -> None:
+        """
+        Commit the usage records that wait, whatever the review's state (orderly stop);
+        `stats().usage_pending` falls to 0.
+        """
 
     def stats() -> DeviceStats:
         """What the device tells of itself. Reactor thread."""

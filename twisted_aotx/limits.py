@@ -64,6 +64,12 @@ EVENTS_PER_SLOT: Final = 64
 #: Output bytes that one engine lease may have on the way to the device; also the
 #: largest single emission.
 EVENT_BYTES_PER_SLOT: Final = 65536
+#: Usage records that wait for review [D11].
+USAGE_RECORDS: Final = 4096
+#: Usage records that one review batch takes at most [D11].
+BATCH_RECORDS_MAX: Final = 64
+#: Bytes that one tick hashes or checks of all media sources together (device.md §12).
+MEDIA_BYTES_PER_TICK: Final = 65536
 #: Bytes that all device tables together may take [D7].
 TABLE_BYTES_MAX: Final = 8 << 30
 
@@ -74,6 +80,14 @@ def _between(low: int, high: int) -> Callable[[Any, Any, int], None]:
         attrs.validators.ge(low),
         attrs.validators.le(high),
     )
+
+
+def _multiple_of(unit: int) -> Callable[[Any, Any, int], None]:
+    def check(_: Any, field: Any, value: int) -> None:
+        if value % unit:
+            raise ValueError(f"'{field.name}' must be a multiple of {unit}")
+
+    return check
 
 
 @attrs.frozen(kw_only=True)
@@ -106,3 +120,21 @@ class Capacities:
     media_objects: int = attrs.field(default=128, validator=_between(0, 65536))
     #: Bytes of the encoded source pool.
     media_bytes: int = attrs.field(default=64 << 20, validator=_between(0, 1 << 30))
+    #: Feature rows of all ready images together.
+    image_rows: int = attrs.field(default=131072, validator=_between(0, 2**31 - 1))
+    #: Images that are decoded at once.
+    image_workers: int = attrs.field(default=1, validator=_between(1, 64))
+    #: Pixels of one decoded image, and of each of its sides.
+    image_pixels: int = attrs.field(default=4194304, validator=_between(1, 2**31 - 1))
+    image_dimension: int = attrs.field(default=8192, validator=_between(1, 65535))
+    #: Patches of one image; a reservation is a quarter of it in rows.
+    image_patches: int = attrs.field(
+        default=8192,
+        validator=[_between(256, 65536), _multiple_of(4)],
+    )
+    #: Feature rows of all ready audio together.
+    audio_rows: int = attrs.field(default=16384, validator=_between(0, 2**31 - 1))
+    #: Audio sources that are prepared at once.
+    audio_workers: int = attrs.field(default=1, validator=_between(1, 64))
+    #: Sample frames of one audio source, at its own rate.
+    audio_frames: int = attrs.field(default=1440000, validator=_between(1, 1440000))

@@ -50,7 +50,17 @@ WORD_REPLY_TAIL: Final = 32
 WORD_REPLY_HEAD: Final = 40
 WORD_ORDER_TAIL: Final = 48
 WORD_ORDER_HEAD: Final = 56
-WORD_COUNT: Final = 64
+WORD_RECORD_TAIL: Final = 64
+WORD_RECORD_HEAD: Final = 72
+WORD_RECORD_SAVED: Final = 80
+WORD_FLUSH: Final = 88
+WORD_COUNT: Final = 96
+
+#: What the device asks of the state store: word 0 of a record.
+RECORD_SOURCE: Final = 1
+RECORD_REMOVAL: Final = 2
+RECORD_CONTROL: Final = 3
+RECORD_LEDGER: Final = 4
 
 #: Indexes of `H.stats`, what the device tells of itself after each tick.
 STAT_TICKS: Final = 0
