@@ -329,7 +329,7 @@ class IDevice(IMailboxes):
         """Before `run`: policy, ledger and frontier of the last activation."""
 
     def break_policy() -> None:
-        """Before `run`: the saved policy state is unusable; state error until restart."""
+        """Before `run`: the saved policy state is unusable; state error."""
 
     def restore_source(source: StoredSource) -> int:
         """

@@ -92,7 +92,7 @@ def next_result(H: Any, D: Any) -> Any:
     """
     Device: the ring entry of the next record that the store is done with, or -1.
 
-    Its result is 1 in `H.record_result` if it was saved, else 0. Call it once per entry.
+    Its result, in `H.record_result`, is 1 if it was saved, else 0. Once per entry.
     """
     if D.records_done == load_acquire(H.word, WORD_RECORD_SAVED):
         return i64(-1)
