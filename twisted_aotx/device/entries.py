@@ -21,6 +21,7 @@ from twisted_aotx.device import (
     mailbox,
     roles,
     stats,
+    store_mail,
 )
 from twisted_aotx.device.backend import dev
 from twisted_aotx.device.reference import ref_load_corpus
@@ -76,6 +77,18 @@ def post_event(
 ) -> Any:
     """See `engine_mail.post_event`."""
     return engine_mail.post_event(h[0], slot, generation, kind, value, data, size)
+
+
+@dev
+def take_record(h: Any, out: Any, rows: Any) -> Any:
+    """See `store_mail.take_record`."""
+    return store_mail.take_record(h[0], out, rows)
+
+
+@dev
+def finish_record(h: Any, saved: Any) -> None:
+    """See `store_mail.finish_record`."""
+    store_mail.finish_record(h[0], saved)
 
 
 @dev
@@ -147,6 +160,8 @@ WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
         (0, np.zeros(9, np.uint64), _BYTES, np.zeros((1, 2), np.int64), _BYTES),
     ),
     (post_event, (0, 0, 0, 0, _FROZEN, 0)),
+    (take_record, (np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64))),
+    (finish_record, (0,)),
     (set_role_state, (0, 0)),
     (set_word, (0, 0)),
     (close_region, ()),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -37,9 +38,9 @@ _SIMULATED = bool(config.ENABLE_CUDASIM)
 # --- thin kernels ---------------------------------------------------------------------
 
 
-def tick_kernel(h, d, b, now):
+def tick_kernel(h, d, b, p, now):
     """One tick by one block of LANES threads; *now* in ns."""
-    tick_stages(h[0], d[0], b, i64(cuda.threadIdx.x), i64(cuda.blockDim.x), now)
+    tick_stages(h[0], d[0], b, p, i64(cuda.threadIdx.x), i64(cuda.blockDim.x), now)
 
 
 def configure_kernel(h, d, numbers, secrets):
@@ -68,7 +69,7 @@ def kernels(regions: tables.Regions) -> dict[str, tuple[Any, Any, int]]:
     numbers = types.int64[::1]
     data = types.uint8[::1]
     return {
-        "tick": (tick_kernel, types.void(h, d, b, word), LANES),
+        "tick": (tick_kernel, types.void(h, d, b, data, word), LANES),
         "configure": (
             configure_kernel,
             types.void(h, d, numbers, types.uint64[::1]),
@@ -106,9 +107,10 @@ class CUDALaunch:
     clock_ns = staticmethod(read_clock)
 
     def __init__(self, regions: tables.Regions) -> None:
-        self._handle_h, self.host = _mapped(regions.host)
+        self._handle_h, self.host = _mapped(regions.host, 1)
         self.device = cuda.to_device(_records(regions.device, 1))
         self.bulk = cuda.to_device(_records(regions.bulk, regions.requests))
+        self._handle_p, self.pool = _mapped(np.dtype(np.uint8), regions.pool)
         self._kernels = {
             entry: _jit(function, 1)
             for entry, function in (
@@ -136,11 +138,17 @@ class CUDALaunch:
 
     def tick(self, now_ns: int) -> None:
         """See `Launch.tick`."""
-        regions = self._handle_h, self.device, self.bulk
+        regions = self._handle_h, self.device, self.bulk, self._handle_p
         self._tick[1, self.lanes](*regions, now_ns)
         cuda.synchronize()
 
-    def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
+    def everywhere(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.everywhere`."""
+        regions = self._handle_h, self.device, self._handle_p
+        self._kernels[entry][1, 1](*regions, *_writable(arguments))
+        cuda.synchronize()
+
+    def run(self, doorbell: int, bells: Sequence[int]) -> None:
         """
         The device loop in Python: a launch cannot wait for a doorbell itself.
         """
@@ -148,11 +156,10 @@ class CUDALaunch:
         poll.register(doorbell, select.POLLIN)
         while self.host["closed"][0][0] == 0:
             self.tick(self.clock_ns())
-            due, broker, engines = self.host["outcome"][0].tolist()
-            if broker:
-                os.eventfd_write(broker_bell, 1)
-            if engines:
-                os.eventfd_write(engine_bell, 1)
+            due, *rung = self.host["outcome"][0].tolist()
+            for bell, rings in zip(bells, rung, strict=True):
+                if rings:
+                    os.eventfd_write(bell, 1)
             wait_ns = max(0, due - self.clock_ns())
             if poll.poll(-(-wait_ns // 1_000_000)):
                 os.eventfd_read(doorbell)
@@ -188,15 +195,15 @@ def _jit(function: Any, threads: int) -> Any:
 def _records(dtype: Any, count: int) -> Any:
     """Zeroed records; in the simulator their fields are attributes, as in kernels."""
     records = np.zeros(count, dtype)
-    return records.view(np.recarray) if _SIMULATED else records
+    return records.view(np.recarray) if _SIMULATED and dtype.names else records
 
 
-def _mapped(dtype: Any) -> tuple[Any, Any]:
+def _mapped(dtype: Any, count: int) -> tuple[Any, Any]:
     """Memory that both sides see: (what kernels take, the host's view), zeroed."""
     if _SIMULATED:
-        handle = cuda.to_device(_records(dtype, 1))
+        handle = cuda.to_device(_records(dtype, count))
         return handle, handle._ary
-    handle = cuda.mapped_array(1, dtype=dtype)
+    handle = cuda.mapped_array(count, dtype=dtype)
     view = np.asarray(handle)
     view.view(np.uint8)[:] = 0
     return handle, view

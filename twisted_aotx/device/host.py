@@ -34,13 +34,15 @@ from twisted_aotx.device.numbers import (
     STAT_QUEUED,
     STAT_ROLES,
     STAT_TICKS,
+    WORD_FLUSH,
     WORD_HELD,
     WORD_RESTORING,
 )
 from twisted_aotx.device.orders import OrderReader
+from twisted_aotx.device.records import RecordReader
 from twisted_aotx.errors import ChannelBusy, ConfigError
 from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
-from twisted_aotx.orders import OpenOrder, StopOrder
+from twisted_aotx.orders import OpenOrder, SourceRecord, StopOrder, StoreRecord
 
 
 @implementer(IDevice)
@@ -82,7 +84,9 @@ class Device:
         self.broker_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.engine_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._packet = np.zeros(limits.PACKET_BYTES_MAX, np.uint8)
+        self.store_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._orders = OrderReader()
+        self._records = RecordReader()
         self._stats = np.zeros(STAT_COUNT, np.int64)
         self._configure(epoch, hash_key, seed_key)
         attach_engines(self._launch, capacities, engines)
@@ -197,6 +201,28 @@ class Device:
         self._launch.on_host(entries.set_word, WORD_RESTORING, int(restoring))
         self.ring()
 
+    # --- the state store: its thread --------------------------------------------------
+
+    def records(self) -> Sequence[StoreRecord]:
+        """See `IDevice.records`."""
+        return self._records.take(self._launch)
+
+    def record_bytes(self, record: SourceRecord, start: int, size: int) -> bytes:
+        """See `IDevice.record_bytes`."""
+        if not 0 <= start <= start + size <= record.size:
+            raise ValueError(f"{size} bytes from {start} are outside of the source")
+        at = record.offset + start
+        return bytes(self._launch.pool[at : at + size])
+
+    def finish_record(self, saved: bool) -> None:
+        """See `IDevice.finish_record`."""
+        self._launch.on_host(entries.finish_record, int(saved))
+
+    def flush(self) -> None:
+        """See `IDevice.flush`."""
+        self._launch.on_host(entries.set_word, WORD_FLUSH, 1)
+        self.ring()
+
     # --- the device's thread ----------------------------------------------------------
 
     def warm_up(self) -> None:
@@ -211,7 +237,8 @@ class Device:
 
     def run(self) -> None:
         """See `IDevice.run`."""
-        self._launch.run(self.doorbell, self.broker_doorbell, self.engine_doorbell)
+        bells = self.broker_doorbell, self.engine_doorbell, self.store_doorbell
+        self._launch.run(self.doorbell, bells)
 
     def close(self) -> None:
         """
@@ -222,7 +249,12 @@ class Device:
 
     def free(self) -> None:
         """Close the eventfds; only after `run` has returned."""
-        for fd in (self.doorbell, self.broker_doorbell, self.engine_doorbell):
+        for fd in (
+            self.doorbell,
+            self.broker_doorbell,
+            self.engine_doorbell,
+            self.store_doorbell,
+        ):
             os.close(fd)
 
     # --- tests ------------------------------------------------------------------------
@@ -233,10 +265,10 @@ class Device:
 
     def digest(self) -> str:
         """
-        SHA-256 of the regions D and B, for comparing targets and for tests that nothing
-        changed.
+        SHA-256 of the regions D, B and P, for comparing targets and for tests that
+        nothing changed.
         """
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(np.asarray(self._launch.pool))
         for region in self._launch.snapshot():
             digest.update(region.tobytes())
         return digest.hexdigest()

@@ -7,6 +7,7 @@ both; `tick` and `run` belong to the device's thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numba
@@ -19,12 +20,15 @@ from twisted_aotx.errors import ConfigError
 
 class Launch(Protocol):
     """
-    The verbs of a backend. H and D are record arrays of length 1, B one of requests.
+    The verbs of a backend. H and D are record arrays of length 1, B one of requests, P
+    bytes.
     """
 
     host: Any
     device: Any
     bulk: Any
+    #: The host's view of P.
+    pool: Any
 
     def on_host(self, entry: Any, *arguments: Any) -> Any:
         """Run *entry* over region H on the CPU."""
@@ -38,8 +42,11 @@ class Launch(Protocol):
     def tick(self, now_ns: int) -> None:
         """Run one tick."""
 
-    def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
-        """Tick until the region is closed."""
+    def everywhere(self, entry: Any, *arguments: Any) -> Any:
+        """Run *entry* over the regions H, D and P."""
+
+    def run(self, doorbell: int, bells: Sequence[int]) -> None:
+        """Tick until the region is closed; *bells*: broker's, engines', store's."""
 
     def compile(self) -> None:
         """Compile everything above; changes nothing."""
@@ -57,6 +64,7 @@ class CPULaunch:
         self.host = tables.allocate(regions.host)
         self.device = tables.allocate(regions.device)
         self.bulk = tables.allocate(regions.bulk, regions.requests)
+        self.pool = np.zeros(regions.pool, np.uint8)
         self._plain = bool(getattr(config, "DISABLE_JIT", False))
         if self._plain:
             # Without the compiler a record needs numpy's own attribute access.
@@ -78,25 +86,30 @@ class CPULaunch:
 
     def tick(self, now_ns: int) -> None:
         """See `Launch.tick`."""
-        tick.tick(self.host, self.device, self.bulk, now_ns)
+        tick.tick(self.host, self.device, self.bulk, self.pool, now_ns)
 
-    def run(self, doorbell: int, broker_bell: int, engine_bell: int) -> None:
+    def everywhere(self, entry: Any, *arguments: Any) -> Any:
+        """See `Launch.everywhere`."""
+        return entry(self.host, self.device, self.pool, *arguments)
+
+    def run(self, doorbell: int, bells: Sequence[int]) -> None:
         """See `Launch.run`."""
         if self._plain:
             raise RuntimeError("the device loop needs compiled kernels")
         scratch = np.zeros(loop.SCRATCH_WORDS, np.int64)
-        bells = doorbell, broker_bell, engine_bell
-        loop.run_loop(self.host, self.device, self.bulk, *bells, scratch)
+        rung: Any = np.array(bells, np.int64)
+        regions = self.host, self.device, self.bulk, self.pool
+        loop.run_loop(*regions, doorbell, rung, scratch)
 
     def compile(self) -> None:
         """See `Launch.compile`."""
         if self._plain:
             return
-        parts = self.host, self.device, self.bulk
+        parts = self.host, self.device, self.bulk, self.pool
         regions = tuple(numba.typeof(part) for part in parts)
         word = numba.int64
-        scratch = numba.typeof(np.zeros(1, np.int64))
-        loop.run_loop.compile((*regions, word, word, word, scratch))
+        words = numba.typeof(np.zeros(1, np.int64))
+        loop.run_loop.compile((*regions, word, words, words))
         entries.compile_entries(regions[0])
 
     def snapshot(self) -> tuple[Any, Any]:

@@ -60,9 +60,9 @@ def run_loop(
     regions_h: Any,
     regions_d: Any,
     bulk: Any,
+    pool: Any,
     doorbell: Any,
-    broker_bell: Any,
-    engine_bell: Any,
+    bells: Any,
     scratch: Any,
 ) -> None:
     """
@@ -70,7 +70,7 @@ def run_loop(
 
     Args:
         doorbell: eventfd that wakes the loop.
-        broker_bell, engine_bell: eventfds that it rings.
+        bells: (3,) i64, the eventfds that it rings: broker's, engines', store's.
         scratch: (8,) i64 of its own.
     """
     H = regions_h[0]
@@ -78,13 +78,12 @@ def run_loop(
     scratch[4] = 1
     while load_acquire(H.closed, 0) == u64(0):
         now = read_clock(scratch)
-        tick_stages(H, D, bulk, i64(0), i64(1), now)
+        tick_stages(H, D, bulk, pool, i64(0), i64(1), now)
         after = read_clock(scratch)
         add_busy(H, after - now)
-        if H.outcome[1] == 1:
-            _write(broker_bell, scratch[4:].ctypes, 8)
-        if H.outcome[2] == 1:
-            _write(engine_bell, scratch[4:].ctypes, 8)
+        for n in range(len(bells)):
+            if H.outcome[1 + n] == 1:
+                _write(bells[n], scratch[4:].ctypes, 8)
         wait_ns = H.outcome[0] - read_clock(scratch)
         if wait_ns > 0:
             _wait(doorbell, scratch, wait_ns)

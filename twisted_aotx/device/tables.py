@@ -1,8 +1,9 @@
 """
-The memory regions as numpy dtypes: H, host-mapped; D and B, device-owned.
+The memory regions: H, host-mapped; D and B, device-owned; P, the pool of media bytes.
 
-H and D are one aligned record each, B is one per request, so that a kernel takes one
-pointer per region, and a snapshot is one copy of each (docs/kernels.md). Table files
+H and D are one aligned record each, B is one per request, P plain bytes, so that a
+kernel takes one pointer per region, and a snapshot is one copy of each
+(docs/kernels.md). Table files
 own their fields; this file only joins them. Shapes are types: each set of capacities
 compiles its own kernels.
 """
@@ -25,6 +26,7 @@ from twisted_aotx.device import (
     requests,
     roles,
     slots,
+    store_mail,
 )
 from twisted_aotx.device.numbers import STAT_COUNT, WORD_COUNT
 from twisted_aotx.limits import Capacities
@@ -67,11 +69,13 @@ def host_dtype(capacities: Capacities) -> np.dtype[Any]:
             *mailbox.region_fields(capacities),
             ("word", "<i8", (WORD_COUNT,)),
             ("role_state", "<i8", (8,)),
-            # what the last tick left for the loop: due (ns), ring broker, ring engines
-            ("outcome", "<i8", (3,)),
+            # what the last tick left for the loop: due (ns), and whether to ring
+            # broker, engines, store
+            ("outcome", "<i8", (4,)),
             ("stats", "<i8", (STAT_COUNT,)),
             *mailbox.ring_fields(capacities),
             *engine_mail.host_fields(capacities),
+            *store_mail.host_fields(capacities),
         ],
         align=True,
     )
@@ -91,6 +95,7 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
             *slots.slot_fields(capacities),
             *reference.reference_fields(capacities),
             *kernel_engine.kernel_engine_fields(capacities),
+            *store_mail.device_fields(capacities),
         ],
         align=True,
     )
@@ -99,19 +104,21 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
 @attrs.frozen
 class Regions:
     """
-    The dtypes of all regions, and how many records B has.
+    The dtypes of H, D and B, how many records B has, and the bytes of P.
     """
 
     host: np.dtype[Any]
     device: np.dtype[Any]
     bulk: np.dtype[Any]
     requests: int
+    #: Bytes of media sources; one where there are none, so that kernels get an array.
+    pool: int
 
     @property
     def size(self) -> int:
         """Bytes of all regions together."""
         bulk = self.bulk.itemsize * self.requests
-        return self.host.itemsize + self.device.itemsize + bulk
+        return self.host.itemsize + self.device.itemsize + bulk + self.pool
 
 
 def regions_of(capacities: Capacities) -> Regions:
@@ -119,13 +126,15 @@ def regions_of(capacities: Capacities) -> Regions:
     The regions of a device with *capacities*.
 
     Payloads and outputs have a region of their own because numpy counts the bytes of a
-    record in 32 bits: H and D stay below 2 GiB at every capacity, B need not.
+    record in 32 bits: H and D stay below 2 GiB at every capacity, B need not. The pool
+    is an array of bytes that the host may copy from (`Device.source_bytes`).
     """
     return Regions(
         host_dtype(capacities),
         device_dtype(capacities),
         np.dtype(requests.bulk_fields(capacities), align=True),
         capacities.requests,
+        max(1, capacities.media_bytes),
     )
 
 

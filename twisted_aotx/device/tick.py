@@ -25,6 +25,7 @@ from twisted_aotx.device.kernel_engine import kernel_due, run_kernel_engines
 from twisted_aotx.device.mailbox import claim, copy_in, copy_out, publish_replies
 from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
 from twisted_aotx.device.requests import LIST_ACTIVE
+from twisted_aotx.device.saves import handle_results
 from twisted_aotx.device.slots import next_queued, work
 from twisted_aotx.device.stats import publish_stats
 from twisted_aotx.limits import HEARTBEAT_NS
@@ -107,17 +108,21 @@ def _run_work(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
 
 
 @dev
-def tick_stages(H: Any, D: Any, B: Any, lane: Any, lanes: Any, now: Any) -> None:
+def tick_stages(
+    H: Any, D: Any, B: Any, P: Any, lane: Any, lanes: Any, now: Any
+) -> None:
     """
     Run one tick at *now* (ns); leaves in `H.outcome` when the next one is due (ns) and
-    whether the broker's and the engines' doorbells are to be rung.
+    whether the doorbells of broker, engines and store are to be rung.
     """
     if lane == 0:
         D.ring_broker = 0
         D.ring_engines = 0
+        D.ring_store = 0
         H.outcome[0] = now + HEARTBEAT_NS
         H.outcome[1] = 0
         H.outcome[2] = 0
+        H.outcome[3] = 0
         _begin(H, D, now)
     barrier()
     if D.skip == 1:
@@ -133,6 +138,9 @@ def tick_stages(H: Any, D: Any, B: Any, lane: Any, lanes: Any, now: Any) -> None
     if D.held == 0:
         _run_work(H, D, B, lane, lanes)
     barrier()
+    if lane == 0:
+        handle_results(H, D, P)
+    barrier()
     copy_out(H, D, lane, lanes)
     barrier()
     if lane == 0:
@@ -141,9 +149,10 @@ def tick_stages(H: Any, D: Any, B: Any, lane: Any, lanes: Any, now: Any) -> None
         H.outcome[0] = _next_due(H, D)
         H.outcome[1] = D.ring_broker
         H.outcome[2] = D.ring_engines
+        H.outcome[3] = D.ring_store
 
 
 @dev
-def tick(regions_h: Any, regions_d: Any, bulk: Any, now: Any) -> None:
+def tick(regions_h: Any, regions_d: Any, bulk: Any, pool: Any, now: Any) -> None:
     """One tick on the CPU; H and D as arrays of length 1."""
-    tick_stages(regions_h[0], regions_d[0], bulk, i64(0), i64(1), now)
+    tick_stages(regions_h[0], regions_d[0], bulk, pool, i64(0), i64(1), now)
