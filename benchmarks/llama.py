@@ -41,7 +41,7 @@ from twisted_aotx.config.initial import (
     make_state_directory,
 )
 from twisted_aotx.engines.digest import models_directory
-from twisted_aotx.engines.llama.engine import child_environment
+from twisted_aotx.engines.llama.environment import child_environment
 from twisted_aotx.engines.model_file import read_model_file
 from twisted_aotx.models.catalogue import MODELS
 from twisted_aotx.models.first import first_for

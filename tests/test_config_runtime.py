@@ -131,6 +131,7 @@ def test_models_name_an_engine_for_each_role_with_its_options(tmp_path: Path) ->
         (3, "other", {}),
         (4, "third", {}),
     ]
+    assert {model.folder for model in settings.models} == {tmp_path}
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ PARTS: dict[str, Part] = {
     "models": Part(
         (
             *(*BASE, "config.initial", "engines.digest", "engines.model_file"),
-            *("engines.llama.chat_template", "engines.llama.message_format", "models"),
+            *("engines.llama.chat_template", "engines.llama.template_run", "models"),
         ),
         ("attrs",),
     ),

@@ -171,6 +171,10 @@ class IEngineMaker(Interface):
 
     name: str = Attribute("What `engine` in runtime.json says (str).")
     help: str = Attribute("One line for people (str).")
+    paths: tuple[str, ...] = Attribute(
+        "Options that are paths: a relative one counts from the folder of runtime.json "
+        "and reaches `make` absolute (tuple of str)."
+    )
 
     def make(
         role: int, options: Mapping[str, Any], slots: int, sequence_tokens: int
@@ -179,7 +183,8 @@ class IEngineMaker(Interface):
         Make the engine of *role* from its options in `runtime.json` (`engine` removed).
 
         *slots* and *sequence_tokens* are the device's capacities; `capacity` defaults
-        to slots − 1.
+        to slots − 1. Called in a thread, one maker at a time, and may take its time;
+        the reactor runs meanwhile.
 
         Raises:
             ConfigError: an option is unknown or out of range; its path is the option.

@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
@@ -39,6 +39,9 @@ _log = Logger("aotx.runtime")
 
 #: Bits of the secrets that key the device's indexes and seeds [D6].
 SECRET_BITS: Final = 64
+
+
+_Made = TypeVar("_Made")
 
 
 class RuntimePart:
@@ -78,7 +81,8 @@ class RuntimePart:
         for notice in self._settings.notices:
             _log.warn("runtime.json: {notice}", notice=notice)
         self._directory.lock()
-        self._engines = [self._engine(model) for model in self._settings.models]
+        # Makers read and hash model files, which takes seconds for each gigabyte.
+        self._engines = await self._in_thread("aotx engines", self._made_engines)
         epoch = self._directory.raise_epoch()
         _log.info(
             "epoch {epoch}, backend {backend}, engines: {engines}",
@@ -87,7 +91,7 @@ class RuntimePart:
             engines=", ".join(model.engine for model in self._settings.models),
         )
         _log.info("preparing the device; a first start compiles kernels for minutes")
-        device = await self._in_thread(lambda: self._device(epoch))
+        device = await self._in_thread("aotx device start", lambda: self._device(epoch))
         runtime = RuntimeService(self._reactor, device, self._engines)
         self._runtime = runtime
         broker = BrokerService(
@@ -170,6 +174,10 @@ class RuntimePart:
     def _state(self) -> RuntimeState | None:
         return None if self._runtime is None else self._runtime.state()
 
+    def _made_engines(self) -> list[IEngine]:
+        """One for each model, in order; the first that cannot be made ends it."""
+        return [self._engine(model) for model in self._settings.models]
+
     def _engine(self, model: ModelSettings) -> IEngine:
         """
         Raises:
@@ -183,6 +191,7 @@ class RuntimePart:
                 model.options,
                 capacities.slots,
                 capacities.sequence_tokens,
+                model.folder,
             )
         except ConfigError as error:
             raise _engine_fault(model, error.path, error.reason) from None
@@ -206,12 +215,12 @@ class RuntimePart:
             backend=self._settings.backend,
         )
 
-    def _in_thread(self, work: Callable[[], Device]) -> Deferred[Device]:
+    def _in_thread(self, name: str, work: Callable[[], _Made]) -> Deferred[_Made]:
         """
-        Run *work* in a thread that cannot keep the process alive: importing and
-        compiling takes seconds, and the reactor's own pool would be waited for.
+        Run *work* in a thread that cannot keep the process alive: hashing, importing
+        and compiling takes seconds, and the reactor's own pool would be waited for.
         """
-        done: Deferred[Device] = Deferred()
+        done: Deferred[_Made] = Deferred()
 
         def run() -> None:
             try:
@@ -220,7 +229,7 @@ class RuntimePart:
                 result = Failure()
             self._reactor.callFromThread(done.callback, result)
 
-        threading.Thread(target=run, name="aotx device start", daemon=True).start()
+        threading.Thread(target=run, name=name, daemon=True).start()
         return done
 
 

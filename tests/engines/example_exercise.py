@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -24,7 +25,7 @@ from twisted_aotx.wire.numbers import TERMINAL_PHASES
 
 def made_engine(**options: Any) -> tuple[Any, Clock]:
     """The engine as the runtime makes it, on a clock that stands."""
-    engine: Any = make_engine("backwards", 2, options, 4, 1024)
+    engine: Any = make_engine("backwards", 2, options, 4, 1024, Path("/"))
     engine.clock = Clock()
     engine.start(RecordedHost())
     return engine, engine.clock

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from twisted_aotx.engines import digest
 from twisted_aotx.engines.digest import (
     file_sha256,
     models_directory,
@@ -141,19 +142,14 @@ def test_a_write_that_fails_leaves_nothing(
 
 
 def test_a_file_that_changes_while_it_is_read_has_no_digest(
-    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, cache: Path
 ) -> None:
-    real = hashlib.file_digest
-
-    def during(file: Any, name: str) -> Any:
+    def change(_done: int, _whole: int) -> None:
         with model.open("ab") as other:
             other.write(b"more")
-        return real(file, name)
-
-    monkeypatch.setattr(hashlib, "file_digest", during)
 
     with pytest.raises(ModelFileError, match="written to while it was read"):
-        file_sha256(model)
+        file_sha256(model, change)
     assert not cache.exists()
 
 
@@ -172,3 +168,17 @@ def test_without_a_variable_the_cache_is_in_the_home(
         else:
             monkeypatch.setenv("XDG_CACHE_HOME", value)
         assert models_directory() == tmp_path / ".cache/aotx/models"
+
+
+def test_progress_is_told_for_each_part_of_a_large_file(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest, "PROGRESS_BYTES", 4)
+    monkeypatch.setattr(digest, "_READ_BYTES", 2)
+    told: list[tuple[int, int]] = []
+
+    found = file_sha256(model, lambda done, whole: told.append((done, whole)))
+    file_sha256(model, lambda done, whole: told.append((done, whole)))
+
+    assert found == DIGEST
+    assert told == [(0, 7), (4, 7)], "a known file is not read again"

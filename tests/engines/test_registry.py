@@ -90,6 +90,31 @@ def test_a_broken_plugin_does_not_hide_the_others(tmp_path: Path) -> None:
     assert done.stdout == "reference\n", done.stderr
 
 
+def test_a_maker_says_which_of_its_options_are_paths(tmp_path: Path) -> None:
+    """They count from the folder given; what is no path is the maker's to judge."""
+    path = plugin_folder(
+        tmp_path,
+        "from twisted_aotx.engines.maker import EngineMaker\n"
+        "mine = EngineMaker('mine', 'mine', 'Mine.', paths=tuple('abcde'))\n",
+    )
+    (tmp_path / "mine.py").write_text(
+        "def make(role, options, slots, sequence_tokens):\n    print(options)\n"
+    )
+
+    done = run_python(
+        "from pathlib import Path\n"
+        "from twisted_aotx.engines.registry import make_engine\n"
+        "options = {'a': 'x', 'b': '/y', 'c': '', 'd': 1, 'name': 'x'}\n"
+        "try: make_engine('mine', 2, options, 4, 64, Path('/etc/aotx'))\n"
+        "except Exception: print(options)\n",
+        path,
+    )
+
+    given, kept = done.stdout.splitlines()
+    assert given == str({"a": "/etc/aotx/x", "b": "/y", "c": "", "d": 1, "name": "x"})
+    assert kept == str({"a": "x", "b": "/y", "c": "", "d": 1, "name": "x"})
+
+
 def test_a_plugin_that_is_no_maker_is_left_out(tmp_path: Path) -> None:
     """It claims the interface and lacks its attributes: a warning names what."""
     path = plugin_folder(

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from tests.engines.gguf_files import CHATML_TEMPLATE
 from tests.engines.gguf_files import model as gguf_model
+from tests.engines.llama.missing import hide_jinja2
 from tests.models.commands import aotx
 from tests.models.wheels import make_wheel
 from twisted_aotx import cli_model
@@ -172,9 +172,9 @@ def test_inspect_tries_the_template(file: Path, template: Any, said: str) -> Non
 
 
 def test_without_jinja2_a_template_is_not_tried(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
+    hide_jinja2(tmp_path, monkeypatch)
 
     result = aotx("model", "inspect", file)
 

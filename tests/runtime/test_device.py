@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -63,7 +64,12 @@ class Live(Driver):
         self.reactor = ThreadedReactor()
         engines = [
             make_engine(
-                "reference", Role.LANGUAGE, {}, SMALL.slots, SMALL.sequence_tokens
+                "reference",
+                Role.LANGUAGE,
+                {},
+                SMALL.slots,
+                SMALL.sequence_tokens,
+                Path("/"),
             ),
             host_engine,
         ]

@@ -46,6 +46,8 @@ class ModelSettings:
     engine: str
     #: The engine's own options, unchecked: the maker knows them.
     options: Mapping[str, Any] = attrs.field(factory=dict)
+    #: Where relative paths among them count from, absolute.
+    folder: Path
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +99,7 @@ def load_runtime(path: Path, state: Path | None = None) -> RuntimeSettings:
         ),
         backend=device.choice("backend", BACKENDS, default="cpu"),
         capacities=_capacities(device),
-        models=_models(top),
+        models=_models(top, folder),
         metrics=_metrics(top, folder),
     )
     faults.raise_if_any()
@@ -157,7 +159,7 @@ def _capacities(device: Section) -> Capacities:
     return Capacities(**good)
 
 
-def _models(top: Section) -> tuple[ModelSettings, ...]:
+def _models(top: Section, folder: Path) -> tuple[ModelSettings, ...]:
     if not top.value.get("models"):
         top.fail("models", "is required: name an engine for one role or more")
     models: list[ModelSettings] = []
@@ -170,6 +172,12 @@ def _models(top: Section) -> tuple[ModelSettings, ...]:
             part.fail("engine", f"must name an engine, not {shown(engine)}")
         options = {key: value for key, value in part.value.items() if key != "engine"}
         models.append(
-            ModelSettings(name=name, role=ROLES[name], engine=engine, options=options)
+            ModelSettings(
+                name=name,
+                role=ROLES[name],
+                engine=engine,
+                options=options,
+                folder=folder,
+            )
         )
     return tuple(models)

@@ -15,13 +15,18 @@ import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from twisted_aotx.engines.gguf import ModelFileError
 
 #: Bytes of a digest.
 DIGEST_BYTES: Final = hashlib.sha256().digest_size
+#: Bytes between two reports of progress: a few seconds' worth.
+PROGRESS_BYTES: Final = 1 << 30
+#: Bytes read at once; hashing that much lets other threads run.
+_READ_BYTES: Final = 1 << 20
 #: Bytes of an entry of the cache, at most.
 _ENTRY_BYTES_MAX: Final = 256
 _ENTRY: Final = re.compile(rb"(\d+) (\d+) ([0-9a-f]{64})\n")
@@ -35,9 +40,19 @@ def models_directory() -> Path:
     return Path(base) / "aotx" / "models"
 
 
-def file_sha256(path: Path) -> bytes:
+#: Told of bytes read so far, and of bytes in all.
+Progress = Callable[[int, int], object]
+
+
+def _nobody(_done: int, _whole: int) -> None:
+    """The default of `progress`."""
+
+
+def file_sha256(path: Path, progress: Progress = _nobody) -> bytes:
     """
     The SHA-256 of the file *path*, from the cache if it is known. Blocks.
+
+    *progress* is told each `PROGRESS_BYTES` while it is read, from 0 on.
 
     Raises:
         ModelFileError: the file was written to meanwhile.
@@ -48,12 +63,22 @@ def file_sha256(path: Path) -> bytes:
         known = _known(before)
         if known is not None:
             return known
-        digest = hashlib.file_digest(file, "sha256").digest()
+        digest = _digest(file, before.st_size, progress)
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise ModelFileError("was written to while it was read")
     _remember(after, digest)
     return digest
+
+
+def _digest(file: BinaryIO, whole: int, progress: Progress) -> bytes:
+    sha256, done = hashlib.sha256(), 0
+    while data := file.read(_READ_BYTES):
+        if done % PROGRESS_BYTES == 0:
+            progress(done, whole)
+        sha256.update(data)
+        done += len(data)
+    return sha256.digest()
 
 
 def remember_sha256(path: Path, digest: bytes) -> None:

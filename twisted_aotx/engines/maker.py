@@ -34,6 +34,8 @@ class EngineMaker:
     module: str
     #: One line for people.
     help: str
+    #: See `IEngineMaker.paths`.
+    paths: tuple[str, ...] = ()
 
     def make(
         self, role: int, options: Mapping[str, Any], slots: int, sequence_tokens: int

@@ -5,6 +5,7 @@ From the name in `runtime.json` to an engine whose facts the device can serve.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from twisted.logger import Logger
@@ -71,16 +72,22 @@ def make_engine(
     options: Mapping[str, Any],
     slots: int,
     sequence_tokens: int,
+    folder: Path,
 ) -> IEngine:
     """
-    Make the engine *name* of *role* and check what it declares.
+    Make the engine *name* of *role* and check what it declares. Blocks.
+
+    *folder*, absolute, is where relative paths among *options* count from.
 
     Raises:
         UnknownEngine: no plugin has this name.
         ConfigError: an option cannot be used; its path is the option.
         EngineError: the engine declares what the device cannot serve.
     """
-    engine = engine_named(name).make(role, options, slots, sequence_tokens)
+    maker = engine_named(name)
+    engine = maker.make(
+        role, _with_paths(options, maker.paths, folder), slots, sequence_tokens
+    )
     try:
         verifyObject(IEngine, engine)
     except Invalid as error:
@@ -89,6 +96,21 @@ def make_engine(
     if faults:
         raise EngineError(f"engine {name!r}: {faults[0]}")
     return engine
+
+
+def _with_paths(
+    options: Mapping[str, Any], paths: tuple[str, ...], folder: Path
+) -> dict[str, Any]:
+    """
+    *options* with those named in *paths* made absolute; what is no path, and an empty
+    one, is left to the maker to judge.
+    """
+    values = dict(options)
+    for name in paths:
+        value = values.get(name)
+        if isinstance(value, str) and value:
+            values[name] = str(folder / value)
+    return values
 
 
 def fact_faults(facts: EngineFacts, role: int, sequence_tokens: int) -> list[str]:

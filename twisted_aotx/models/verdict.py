@@ -7,7 +7,7 @@ from __future__ import annotations
 import attrs
 
 from twisted_aotx.engines.llama.chat_template import FormatError
-from twisted_aotx.engines.llama.message_format import derive_format
+from twisted_aotx.engines.llama.template_run import run_template
 from twisted_aotx.engines.model_file import ModelFile
 
 _WAY_OUT = "name a message format file with the option format (docs/models.md)"
@@ -34,7 +34,7 @@ def judge_template(model: ModelFile) -> Verdict:
     if model.chat_template is None:
         return Verdict(False, f"none; {_WAY_OUT}")
     try:
-        derived = derive_format(model.chat_template, bos=model.bos, eos=model.eos)
+        derived = run_template(model.chat_template, bos=model.bos, eos=model.eos)
     except FormatError as error:
         return Verdict(False, f"cannot be used: {error}; {_WAY_OUT}")
     except ImportError:

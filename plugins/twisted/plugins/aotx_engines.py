@@ -15,4 +15,5 @@ llama = EngineMaker(
     "llama",
     "twisted_aotx.engines.llama.maker",
     "GGUF models through llama.cpp, in a process of their own; needs the extra llama.",
+    paths=("path", "format"),
 )

@@ -15,7 +15,8 @@ import pytest
 from tests.engines.llama.conftest import Make
 from tests.engines.llama.tiny import Tiny
 from twisted_aotx.engines.llama.binding import Library
-from twisted_aotx.engines.llama.engine import CHILD_MODULE, child_environment
+from twisted_aotx.engines.llama.engine import CHILD_MODULE
+from twisted_aotx.engines.llama.environment import child_environment
 from twisted_aotx.engines.llama.frames import FrameReader
 from twisted_aotx.engines.llama.messages import (
     Broken,

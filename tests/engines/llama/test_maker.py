@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ import pytest
 from twisted.logger import capturedLogs
 
 from tests.engines.gguf_files import CHATML_TEMPLATE
+from tests.engines.llama.missing import hide_jinja2
 from tests.engines.llama.test_format_file import GOOD
 from tests.engines.llama.tiny import Tiny
 from twisted_aotx.engines.formats import CHATML
 from twisted_aotx.engines.llama import maker
 from twisted_aotx.engines.llama.engine import LlamaEngine
 from twisted_aotx.engines.llama.options import CAPACITY_MAX, read_options
+from twisted_aotx.engines.llama.template_run import run_template
 from twisted_aotx.engines.registry import engine_named, make_engine
 from twisted_aotx.errors import ConfigError, EngineError
 from twisted_aotx.wire.numbers import Modality, Role
@@ -39,11 +41,28 @@ def made(path: Path, /, **options: Any) -> Any:
     return maker.make(Role.LANGUAGE, chosen, SLOTS, TOKENS)
 
 
+def of_plugin(folder: Path, options: dict[str, Any], tokens: int = TOKENS) -> Any:
+    return make_engine("llama", Role.LANGUAGE, options, SLOTS, tokens, folder)
+
+
 def test_it_is_found_by_its_name(model: Path) -> None:
-    engine = make_engine("llama", Role.LANGUAGE_Q4, {"path": str(model)}, SLOTS, TOKENS)
+    engine = of_plugin(model.parent, {"path": str(model)})
 
     assert isinstance(engine, LlamaEngine)
     assert "GGUF" in engine_named("llama").help
+
+
+def test_its_paths_are_relative_to_the_configuration(model: Path) -> None:
+    """As every path of runtime.json; `~` is no more than a character."""
+    folder = model.parent
+    (folder / "format.json").write_text(json.dumps(GOOD))
+
+    engine = of_plugin(folder, {"path": model.name, "format": "format.json"})
+
+    assert engine._load.path == bytes(model)
+    assert engine.facts.message_format.user_head == b"[INST]"
+    with pytest.raises(ConfigError, match=f"path: {folder}/~/model.gguf: No such"):
+        of_plugin(folder, {"path": "~/model.gguf"})
 
 
 def test_facts(model: Path) -> None:
@@ -127,7 +146,7 @@ def test_bounds_are_inclusive(model: Path) -> None:
 
 def test_a_model_that_is_too_short_for_the_device_is_refused(model: Path) -> None:
     with pytest.raises(EngineError, match=r"holds 2048 tokens, but .* is 2049"):
-        make_engine("llama", Role.LANGUAGE, {"path": str(model)}, SLOTS, 2049)
+        of_plugin(model.parent, {"path": model.name}, 2049)
 
 
 # --- formats -----------------------------------------------------------------------
@@ -159,6 +178,23 @@ def test_a_template_that_is_not_made_of_spans_needs_a_file(tmp_path: Path) -> No
     assert made(path, format=str(file)).facts.message_format.user_head == b"[INST]"
 
 
+def test_a_template_without_an_end_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the way out, like any template that cannot be used."""
+    endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}"
+    path = Tiny(template=endless + "{% endfor %}").write(tmp_path / "model.gguf")
+    monkeypatch.setattr(maker, "run_template", partial(run_template, seconds=0.01))
+
+    with pytest.raises(ConfigError) as caught:
+        made(path)
+
+    assert str(caught.value) == (
+        f"path: the chat template of {path} cannot be used, it takes more than 0.01 s "
+        "to run; write its format into a file, and name that in format (docs/models.md)"
+    )
+
+
 def test_a_default_system_message_is_told_and_left_out(tmp_path: Path) -> None:
     """D9: the load's log says so."""
     default = (
@@ -175,9 +211,10 @@ def test_a_default_system_message_is_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_jinja_is_asked_for_by_the_extras_name(
-    model: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
+    """Templates are run elsewhere: it is that process which lacks it."""
+    hide_jinja2(tmp_path, monkeypatch)
 
     with pytest.raises(EngineError, match=r"needs jinja2: .*twisted-aotx\[llama\]"):
         made(model)

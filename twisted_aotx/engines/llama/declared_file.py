@@ -7,9 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
+from twisted.logger import Logger
 
-from twisted_aotx.engines.digest import file_sha256
+from twisted_aotx.engines.digest import PROGRESS_BYTES, file_sha256
 from twisted_aotx.errors import EngineError
+
+_log = Logger()
+_GIGABYTE = 1e9
 
 
 @attrs.frozen
@@ -73,7 +77,7 @@ class DeclaredFile:
 def _hashed(path: Path) -> tuple[bytes, FileStamp]:
     try:
         stamp = FileStamp.of(path)
-        digest = file_sha256(path)
+        digest = file_sha256(path, lambda done, whole: _tell(path, done, whole))
         is_same = FileStamp.of(path) == stamp
     except OSError as error:
         raise EngineError(f"{path}: {error.strerror}") from None
@@ -82,3 +86,15 @@ def _hashed(path: Path) -> tuple[bytes, FileStamp]:
     if not is_same:
         raise EngineError(f"{path} was changed while it was read")
     return digest, stamp
+
+
+def _tell(path: Path, done: int, whole: int) -> None:
+    """A file that takes seconds to hash is told of; a small one is not worth a line."""
+    if whole >= PROGRESS_BYTES:
+        _log.info(
+            "hashing {path}, {done:.1f} of {whole:.1f} GB so far; "
+            "a second start is faster",
+            path=str(path),
+            done=done / _GIGABYTE,
+            whole=whole / _GIGABYTE,
+        )

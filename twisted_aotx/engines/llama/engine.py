@@ -16,7 +16,6 @@ that was declared at start, else it is not let in. All of it on the reactor's th
 
 from __future__ import annotations
 
-import os
 import sys
 from enum import IntEnum
 from typing import Any, Final
@@ -29,6 +28,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from twisted_aotx.engines.llama.declared_file import DeclaredFile
+from twisted_aotx.engines.llama.environment import child_environment
 from twisted_aotx.engines.llama.messages import (
     Done,
     Emit,
@@ -276,17 +276,3 @@ class LlamaEngine:
         if lease is None or lease.order.generation != generation:
             return None
         return lease
-
-
-def child_environment() -> dict[str, str]:
-    """
-    The runtime's own, with its import path, and what llama.cpp reads at its start.
-    """
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        # Threads that wait for each other sleep: spinning, they steal others' time.
-        "OMP_WAIT_POLICY": "passive",
-        # A failed assertion would call a debugger.
-        "GGML_NO_BACKTRACE": "1",
-    }

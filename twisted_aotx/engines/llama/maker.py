@@ -14,9 +14,9 @@ from twisted_aotx.engines.llama.declared_file import DeclaredFile
 from twisted_aotx.engines.llama.engine import LlamaEngine
 from twisted_aotx.engines.llama.format_file import OPTION as FORMAT
 from twisted_aotx.engines.llama.format_file import read_format
-from twisted_aotx.engines.llama.message_format import derive_format
 from twisted_aotx.engines.llama.messages import Load
 from twisted_aotx.engines.llama.options import LlamaOptions, read_options
+from twisted_aotx.engines.llama.template_run import run_template
 from twisted_aotx.engines.memory import available, check, need
 from twisted_aotx.engines.model_file import ModelFile, read_model_file
 from twisted_aotx.errors import ConfigError, EngineError
@@ -34,10 +34,10 @@ def make(
     role: int, options: Mapping[str, Any], slots: int, sequence_tokens: int
 ) -> LlamaEngine:
     """
-    See `IEngineMaker.make`; `options.LlamaOptions` are its options.
+    See `IEngineMaker.make`; `options.LlamaOptions` are its options. Blocks.
 
     Hashes the model file unless its digest is cached, which takes a second for each
-    few hundred megabytes.
+    few hundred megabytes, and runs its chat template in a process.
 
     Raises:
         ConfigError: an option cannot be used, or the model file that it names.
@@ -101,7 +101,7 @@ def _message_format(chosen: LlamaOptions, model: ModelFile) -> MessageFormat:
     if model.chat_template is None:
         raise ConfigError("path", f"{chosen.path} has no chat template; {advice}")
     try:
-        derived = derive_format(model.chat_template, bos=model.bos, eos=model.eos)
+        derived = run_template(model.chat_template, bos=model.bos, eos=model.eos)
     except FormatError as error:
         reason = f"the chat template of {chosen.path} cannot be used, {error}"
         raise ConfigError("path", f"{reason}; {advice}") from None
