@@ -127,6 +127,17 @@ class EngineHost(Protocol):
     def back(self) -> None:
         """The engine serves again, with the facts it declared at start."""
 
+    def control(self, name: str, available: bool) -> None:
+        """
+        Withdraw the control *name* of the engine's facts, or offer it again.
+
+        While it is withdrawn it shows no dose and nobody can select it; requests that
+        did and are leased meanwhile fail with 503. Running sequences go on.
+
+        Raises:
+            ValueError: the facts have no such control.
+        """
+
 
 class IEngine(Interface):
     """
@@ -159,6 +170,8 @@ class IEngine(Interface):
 class IKernelEngine(IEngine):
     """
     An engine whose sequences the device's own kernels run; `open` is never called.
+
+    Its first control, if it has any, is the kernels' `caution`, its second `verve`.
     """
 
     model: ReferenceModel = Attribute("What the kernels need (ReferenceModel).")
@@ -353,6 +366,12 @@ class IDevice(IMailboxes):
 
     def set_engine(role: int, active: bool) -> None:
         """The role's engine was lost or is back."""
+
+    def set_control(row: int, available: bool) -> None:
+        """
+        The engine withdrew the control in *row* of its `EngineFacts.controls`, or
+        offers it again.
+        """
 
     def set_hold(held: bool) -> None:
         """Set or clear the hold word (`device.md` §8)."""

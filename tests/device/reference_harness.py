@@ -55,9 +55,12 @@ def _open(
     seed: Any,
     prompt: Any,
     n: Any,
+    control: Any,
+    dose: Any,
     result: Any,
 ) -> None:
     result[0] = reference.ref_open(A[0], s, role, 1, limit, t, p, seed, prompt, n)
+    reference.ref_select(A[0], s, control, dose)
 
 
 @njit(nogil=True)
@@ -130,8 +133,10 @@ class Sequences:
         seed: int = 1,
         limit: int = 256,
         role: int = 2,
+        control: int = -1,
+        dose: int = 0,
     ) -> int:
-        """`ref_open`; the prompt's tokens."""
+        """`ref_open` and `ref_select`; the prompt's tokens."""
         result = np.zeros(4, np.int64)
         self._open(
             self.region,
@@ -143,6 +148,8 @@ class Sequences:
             np.uint64(seed),
             _bytes_array(prompt),
             len(prompt),
+            control,
+            dose,
             result,
         )
         return int(result[0])

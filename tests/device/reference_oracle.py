@@ -83,18 +83,25 @@ class Model:
         temperature: float,
         top_p: float,
         seed: int,
+        caution: int = 0,
+        verve: int = 0,
     ) -> Iterator[int]:
-        """The tokens of one request, END the last; no limit."""
+        """
+        The tokens of one request, END the last; no limit.
+
+        *caution* and *verve* are doses of the controls; 0 is none.
+        """
         a, b = 0x811C9DC5, 0x9747B28C
         for x in prompt:
             a = (a ^ x) * 0x01000193 % WORD
             b = (b ^ x) * 0x85EBCA6B % WORD
         a, b = mix(a), mix(b ^ len(prompt))
-        t, p = q16(temperature), q16(top_p)
+        t, p = soften(q16(temperature), caution), q16(top_p)
         history = [END] * 5
         k = 0
         while True:
-            symbol = self._symbol(history, a, b, k, t, p, seed)
+            ranked = self._ranked(history, a, b, k, caution, verve)
+            symbol = self._drawn(ranked, k, t, p, seed)
             if symbol == END and k < 96 and self.rows:
                 yield 32
                 history = [END] * 5
@@ -105,27 +112,36 @@ class Model:
                 history.append(symbol)
             k += 1
 
-    def _symbol(
-        self, history: list[int], a: int, b: int, k: int, t: int, p: int, seed: int
-    ) -> int:
+    def _ranked(
+        self, history: list[int], a: int, b: int, k: int, caution: int, verve: int
+    ) -> list[tuple[int, int]]:
+        """(score, symbol) of each candidate, the best first."""
         for order in range(5, 0, -1):
             row = self.rows.get(tuple(history[-order:]))
             if row:
                 break
         else:
-            return END
+            return [(0, END)]
         ranked = []
         for s, n in row.items():
-            score = LOG2[n] + (mix(a ^ mix((b + 512 * k + s) % WORD)) >> 22)
+            noise = mix(a ^ mix((b + 512 * k + s) % WORD)) >> 22
+            score = LOG2[n] + soften(noise, caution)
+            if s == 32:
+                score += verve // 20
             if s == END:
                 score += 2 * k - 512
-            ranked.append((-score, s))
-        ranked.sort()
+            ranked.append((score, s))
+        return sorted(ranked, key=lambda pair: (-pair[0], pair[1]))
+
+    def _drawn(
+        self, ranked: list[tuple[int, int]], k: int, t: int, p: int, seed: int
+    ) -> int:
+        """Steps 4 to 7 of the page."""
         if len(ranked) == 1 or t == 0:
             return ranked[0][1]
         weights = []
-        for negative, _ in ranked:
-            d = (negative - ranked[0][0]) * 65536 // t
+        for score, _ in ranked:
+            d = (ranked[0][0] - score) * 65536 // t
             weights.append(0 if d >= 4352 else EXP2[d % 256] >> (d // 256))
         kept = 1
         while 65536 * sum(weights[:kept]) < p * sum(weights):
@@ -138,6 +154,11 @@ class Model:
         return ranked[kept - 1][1]
 
 
+def soften(x: int, dose: int) -> int:
+    """The page's `soften` for *dose*; a dose of 0 changes nothing."""
+    return max(1, x * (20000 - dose) // 20000) if x else 0
+
+
 def q16(value: float) -> int:
     """floor(65536 · value) of the 32-bit float, at least 1 unless it is 0."""
     exact: float
@@ -148,11 +169,17 @@ def q16(value: float) -> int:
 
 
 def generate(
-    model: Model, prompt: bytes, temperature: float, top_p: float, seed: int, limit: int
+    model: Model,
+    prompt: bytes,
+    temperature: float,
+    top_p: float,
+    seed: int,
+    limit: int,
+    **doses: int,
 ) -> tuple[bytes, int, int]:
-    """(output, tokens, finish) of one request."""
+    """(output, tokens, finish) of one request; *doses* as in `Model.tokens`."""
     output = bytearray()
-    tokens = model.tokens(prompt, temperature, top_p, seed)
+    tokens = model.tokens(prompt, temperature, top_p, seed, **doses)
     for count, token in enumerate(tokens, 1):
         if token == END:
             return bytes(output), count, 1

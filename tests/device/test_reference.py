@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from tests.device.reference_harness import CORPUS, Sequences, f32_bits
 from tests.device.reference_oracle import Model, generate, q16
 from twisted_aotx.device.reference import (
+    CAUTION,
     FIXED_BYTES_MAX,
     REFERENCE_TOKENS_PER_TICK,
+    VERVE,
 )
 from twisted_aotx.device.reference_sample import EXP2, LOG2, q16_of_f32
 from twisted_aotx.device.reference_table import (
@@ -151,6 +153,98 @@ class TestTokens:
         """Up to the largest prompt."""
         assert loaded.open(1, b"") == 0
         assert loaded.open(1, b"x" * 65408) == 65408
+
+
+class TestControls:
+    """
+    What a selection changes (docs/reference-model.md, Controls).
+    """
+
+    DOSES = (-10000, -5000, 5000, 10000)
+
+    @pytest.mark.parametrize("dose", DOSES)
+    @pytest.mark.parametrize("control", [CAUTION, VERVE])
+    @pytest.mark.parametrize("temperature", [0.0, 1e-6, 0.8, 2.0])
+    def test_equal_to_the_oracle(
+        self,
+        loaded: Sequences,
+        oracle: Model,
+        control: int,
+        dose: int,
+        temperature: float,
+    ) -> None:
+        """Bytes, tokens and finish are those of the page's algorithm."""
+        name = {CAUTION: "caution", VERVE: "verve"}[control]
+        for seed in range(3):
+            prompt = b"%d" % seed
+            made = loaded.generate(
+                prompt,
+                temperature=temperature,
+                top_p=0.9,
+                seed=seed,
+                limit=200,
+                control=control,
+                dose=dose,
+            )
+
+            assert made == generate(
+                oracle, prompt, temperature, 0.9, seed, 200, **{name: dose}
+            )
+
+    @pytest.mark.parametrize("temperature", [0.0, 1.0])
+    @pytest.mark.parametrize("control", [CAUTION, VERVE])
+    def test_each_dose_has_its_own_output(
+        self, loaded: Sequences, control: int, temperature: float
+    ) -> None:
+        """And none of them is that without a selection; eight prompts tell."""
+        chosen = [(control, dose) for dose in self.DOSES]
+        outputs = {
+            tuple(
+                loaded.generate(
+                    b"%d" % n, temperature=temperature, control=row, dose=dose
+                )
+                for n in range(8)
+            )
+            for row, dose in [(-1, 0), *chosen]
+        }
+
+        assert len(outputs) == 5
+
+    def test_verve_makes_words_shorter(self, loaded: Sequences) -> None:
+        """More spaces with every step of the dose, over many prompts."""
+        counts = []
+        for dose in (-10000, -5000, 5000, 10000):
+            outputs = [
+                loaded.generate(b"%d" % n, limit=90, control=VERVE, dose=dose)[0]
+                for n in range(60)
+            ]
+            counts.append(sum(output.count(b" ") for output in outputs))
+
+        assert counts == sorted(set(counts))
+
+    def test_caution_agrees_more(self, loaded: Sequences) -> None:
+        """Prompts that differ say more of the same with every step of the dose."""
+        counts = []
+        for dose in (-10000, -5000, 5000, 10000):
+            outputs = [
+                loaded.generate(b"%d" % n, limit=20, control=CAUTION, dose=dose)[0]
+                for n in range(120)
+            ]
+            counts.append(len({output[:6] for output in outputs}))
+
+        assert counts == sorted(set(counts), reverse=True)
+
+    def test_a_selection_ends_with_its_sequence(self, loaded: Sequences) -> None:
+        """The slot's next sequence begins without."""
+        base = loaded.generate(PROMPT)
+        loaded.generate(PROMPT, control=VERVE, dose=10000)
+
+        assert loaded.generate(PROMPT) == base
+
+    def test_a_fixed_output_stays(self, loaded: Sequences) -> None:
+        made = loaded.generate(PROMPT, role=3, control=CAUTION, dose=-10000)
+
+        assert made == (b"\x00exact\xff", 8, 1)
 
 
 class TestEnds:

@@ -37,7 +37,7 @@ def test_defaults() -> None:
     assert engine.facts.capacity == 7
     assert engine.facts.sequence_tokens == 512
     assert engine.facts.modalities == 1
-    assert engine.facts.controls == ()
+    assert [row.name for row in engine.facts.controls] == ["caution", "verve"]
     assert engine.facts.message_format is CHATML
     assert engine.model.rate == 0
     assert engine.model.fixed_output is None

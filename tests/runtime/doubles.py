@@ -104,6 +104,7 @@ class MemoryDevice(MemoryMailboxes):
         self.log: list[str] = []
         self.reports: list[Report] = []
         self.roles: list[tuple[int, bool]] = []
+        self.controls: list[tuple[int, bool]] = []
         self.room = room
         self.is_freed = False
         self.may_warm_up = threading.Event()
@@ -191,6 +192,9 @@ class MemoryDevice(MemoryMailboxes):
 
     def set_engine(self, role: int, active: bool) -> None:
         self.roles.append((role, active))
+
+    def set_control(self, row: int, available: bool) -> None:
+        self.controls.append((row, available))
 
     def set_hold(self, held: bool) -> None:
         raise NotImplementedError

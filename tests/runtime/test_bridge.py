@@ -24,6 +24,7 @@ from twisted_aotx.device.numbers import Event
 from twisted_aotx.interfaces import IDevice, IEngine, Lease
 from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.runtime.doorbell import Doorbell
+from twisted_aotx.wire.info import ControlRow
 
 
 @attrs.define
@@ -421,3 +422,59 @@ def test_after_close_nothing_reaches_anybody(world: Bridged) -> None:
 
     assert world.device.reports == []
     assert world.device.roles == []
+
+
+class TestControls:
+    """
+    `EngineHost.control`: a control is withdrawn and offered again.
+    """
+
+    CONTROLS = tuple(
+        ControlRow(name=name, layers=1, doses=(1,)) for name in ("calm", "wild")
+    )
+
+    def joined(self) -> Bridged:
+        return joined(
+            ListedEngine(facts(3)),
+            ListedEngine(attrs.evolve(facts(2), controls=self.CONTROLS)),
+        )
+
+    def test_the_device_hears_each_change_once(self) -> None:
+        world = self.joined()
+        host = world.engines[1].host
+        assert host is not None
+
+        for available in (True, False, False, True):
+            host.control("wild", available)
+        host.control("calm", False)
+        world.reactor.settle()
+
+        assert world.device.controls == [(1, False), (1, True), (0, False)]
+        world.device.free()
+
+    def test_before_the_kernels_are_compiled(self) -> None:
+        """What was withdrawn until then is told at the start of serving."""
+        device, reactor = MemoryDevice(), ThreadedReactor()
+        engine = ListedEngine(attrs.evolve(facts(2), controls=self.CONTROLS))
+        bridge = EngineBridge(reactor, device, [engine])
+        host = bridge.host(engine)
+        host.control("calm", False)
+        host.control("wild", False)
+        host.control("calm", True)
+        reactor.settle()
+        assert device.controls == []
+
+        bridge.serve()
+
+        assert device.controls == [(1, False)]
+        device.free()
+
+    @pytest.mark.parametrize("role", [2, 3])
+    def test_a_name_that_is_not_declared(self, role: int) -> None:
+        world = self.joined()
+        (host,) = [e.host for e in world.engines if e.facts.role == role]
+        assert host is not None
+
+        with pytest.raises(ValueError, match="declares no control 'other'"):
+            host.control("other", False)
+        world.device.free()

@@ -11,6 +11,7 @@ import numpy as np
 
 from twisted_aotx import limits
 from twisted_aotx.device import entries, roles
+from twisted_aotx.device.controls import CONTROL_ROLE
 from twisted_aotx.device.launch import Launch
 from twisted_aotx.device.numbers import KIND_HOST, KIND_KERNEL
 from twisted_aotx.device.reference import FIXED_BYTES_MAX
@@ -51,6 +52,15 @@ def _spans(message_format: MessageFormat) -> tuple[Any, Any]:
 def _check(capacities: limits.Capacities, facts: EngineFacts) -> None:
     if not roles.ROLE_FIRST <= facts.role <= roles.ROLE_LAST:
         raise ConfigError("models", f"role {facts.role} is not served")
+    if len(facts.controls) > limits.CONTROL_ROWS_MAX:
+        raise ConfigError(
+            "models", f"an engine has more than {limits.CONTROL_ROWS_MAX} controls"
+        )
+    for control in facts.controls:
+        if facts.role != CONTROL_ROLE or control.role != CONTROL_ROLE:
+            raise ConfigError("models", f"role {CONTROL_ROLE} alone has controls")
+    if len({control.name for control in facts.controls}) < len(facts.controls):
+        raise ConfigError("models", "two controls have one name")
     if facts.sequence_tokens < capacities.sequence_tokens:
         raise ConfigError(
             "device.sequence_tokens",
@@ -111,5 +121,8 @@ def attach_engines(
         launch.on_device(
             entries.configure_role, facts.role, numbers, digest, spans, span_bytes
         )
+        for control in facts.controls:
+            row = np.frombuffer(control.pack(), np.uint8)
+            launch.on_device(entries.configure_control, row)
         if kernel:
             _load(launch, facts.role, IKernelEngine(engine).model)

@@ -23,7 +23,9 @@ from twisted_aotx.device.backend import (
     i64,
     load_acquire,
     store_release,
+    u64,
 )
+from twisted_aotx.device.bits import read64
 from twisted_aotx.device.mailbox import power_of_two
 from twisted_aotx.device.numbers import (
     EVENT_BYTES,
@@ -95,8 +97,9 @@ def copy_order(
     Engine side: copy the open order of *slot* and give the mailbox back.
 
     Args:
-        numbers: (9,) u64, receives generation, role, limit, temperature bits, top_p
-            bits, seed, rendered bytes, span count, payload bytes.
+        numbers: (14,) u64, receives generation, role, limit, temperature bits, top_p
+            bits, seed, rendered bytes, span count, payload bytes, the selection's dose
+            as u32 (0: none) and the four words of its digest.
         rendered, payload: u8 buffers of 65,408 bytes.
         spans: (SPANS_MAX, 2) i64, receives (end, class).
 
@@ -113,6 +116,9 @@ def copy_order(
     numbers[6] = H.o_rendered_bytes[slot]
     numbers[7] = H.o_span_count[slot]
     numbers[8] = H.o_payload_bytes[slot]
+    numbers[9] = u64(H.o_dose[slot] & 0xFFFFFFFF)
+    for k in range(4):
+        numbers[10 + k] = read64(H.o_qualification[slot], 8 * k)
     size = H.o_rendered_bytes[slot]
     copy_bytes(rendered, 0, H.o_rendered[slot], 0, size, 0, 1)
     for k in range(H.o_span_count[slot]):

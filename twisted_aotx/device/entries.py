@@ -17,6 +17,7 @@ from twisted_aotx.device import (
     configure as _configure,
 )
 from twisted_aotx.device import (
+    controls,
     engine_mail,
     mailbox,
     roles,
@@ -98,6 +99,12 @@ def set_role_state(h: Any, role: Any, active: Any) -> None:
 
 
 @dev
+def set_control_state(h: Any, row: Any, available: Any) -> None:
+    """See `controls.set_control_state`."""
+    controls.set_control_state(h[0], row, available)
+
+
+@dev
 def set_word(h: Any, index: Any, value: Any) -> None:
     """See `configure.set_word`."""
     _configure.set_word(h[0], index, value)
@@ -130,6 +137,12 @@ def configure_role(
 
 
 @dev
+def configure_control(d: Any, row: Any) -> None:
+    """See `controls.configure_control`."""
+    controls.configure_control(d[0], row)
+
+
+@dev
 def load_reference(
     d: Any, role: Any, corpus: Any, size: Any, rate: Any, fixed: Any, fixed_size: Any
 ) -> Any:
@@ -157,12 +170,13 @@ WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (next_order, (_NUMBERS,)),
     (
         copy_order,
-        (0, np.zeros(9, np.uint64), _BYTES, np.zeros((1, 2), np.int64), _BYTES),
+        (0, np.zeros(14, np.uint64), _BYTES, np.zeros((1, 2), np.int64), _BYTES),
     ),
     (post_event, (0, 0, 0, 0, _FROZEN, 0)),
     (take_record, (np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64))),
     (finish_record, (0,)),
     (set_role_state, (0, 0)),
+    (set_control_state, (0, 0)),
     (set_word, (0, 0)),
     (close_region, ()),
     (read_stats, (_NUMBERS,)),

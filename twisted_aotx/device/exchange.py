@@ -17,6 +17,7 @@ from twisted_aotx.device.backend import (
     store_release,
     u64,
 )
+from twisted_aotx.device.controls import write_selection
 from twisted_aotx.device.engine_mail import push_order
 from twisted_aotx.device.events import collect_lease
 from twisted_aotx.device.numbers import (
@@ -82,6 +83,7 @@ def render_orders(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
         H.o_limit[slot] = D.r_limit[request]
         H.o_temperature[slot] = D.r_temperature[request]
         H.o_top_p[slot] = D.r_top_p[request]
+        write_selection(H, D, slot, request)
         H.o_seed[slot] = philox_u64(D.seed_key, u64(D.r_sequence[request]))
 
 

@@ -191,6 +191,13 @@ class Device:
         self._launch.on_host(entries.set_role_state, role, int(active))
         self.ring()
 
+    def set_control(self, row: int, available: bool) -> None:
+        """See `IDevice.set_control`."""
+        if not 0 <= row < limits.CONTROL_ROWS_MAX:
+            raise ValueError(f"control {row} is out of range")
+        self._launch.on_host(entries.set_control_state, row, int(available))
+        self.ring()
+
     def set_hold(self, held: bool) -> None:
         """See `IDevice.set_hold`."""
         self._launch.on_host(entries.set_word, WORD_HELD, int(held))

@@ -1,7 +1,7 @@
 """
 INFO and METRICS replies (`wire.md` §7).
 
-Media and the control rows are off: their fields say so until they are served.
+Media are off: their fields say so until they are served.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 
 from twisted_aotx.device.backend import dev, i64, u64
 from twisted_aotx.device.bits import write32, write64
+from twisted_aotx.device.controls import CONTROL_ROW_BYTES, write_controls
 from twisted_aotx.device.numbers import HEADER
 from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST, is_available
 from twisted_aotx.limits import LINK_BYTES
 
 INFO_BYTES = 192
 _MODEL_ROW_BYTES = 40
-_CONTROL_ROW_BYTES = 160
 _SECOND_NS = 1_000_000_000
 
 #: Limits of media sources that no capacity sets (`wire.md` §13).
@@ -78,6 +78,9 @@ def write_information(D: Any, frame: Any, row: Any, metrics: Any) -> Any:
     write32(frame, at + 140, D.upload_ns // _SECOND_NS)
     write32(frame, at + 144, D.principals)
     write32(frame, at + 148, D.prompt_bytes // LINK_BYTES + 1)
-    write32(frame, at + 164, _CONTROL_ROW_BYTES)
+    size = INFO_BYTES + rows * _MODEL_ROW_BYTES
+    controls = write_controls(D, frame, at + size, D.g_roles[table][row])
+    write32(frame, at + 160, controls)
+    write32(frame, at + 164, i64(CONTROL_ROW_BYTES))
     write32(frame, at + 168, 1)
-    return INFO_BYTES + rows * _MODEL_ROW_BYTES
+    return size + controls * CONTROL_ROW_BYTES

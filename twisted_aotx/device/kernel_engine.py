@@ -21,6 +21,7 @@ from twisted_aotx.device.reference import (
     REFERENCE_TOKENS_PER_TICK,
     ref_due_ns,
     ref_open,
+    ref_select,
     ref_step,
 )
 from twisted_aotx.limits import Capacities
@@ -49,6 +50,7 @@ def _accept(H: Any, D: Any, slot: Any) -> None:
         H.o_rendered[slot],
         size,
     )
+    ref_select(D, slot, H.o_control[slot], H.o_dose[slot])
     store_release(H.o_state, slot, 0)
     post_event(H, slot, generation, EV_OPENED, size, D.k_out[slot], i64(0))
 

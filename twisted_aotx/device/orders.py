@@ -11,13 +11,23 @@ import numpy as np
 
 from twisted_aotx import limits
 from twisted_aotx.device import entries
-from twisted_aotx.orders import OpenOrder, StopOrder
+from twisted_aotx.orders import OpenOrder, Selection, StopOrder
 
-_NUMBERS = 9
+_NUMBERS = 14
 
 
 def _f32(bits: int) -> float:
     return float(np.array([bits], np.uint32).view(np.float32)[0])
+
+
+def _selection(dose: int, digest: Any) -> Selection | None:
+    """*dose* is an i32 as u32; 0 selects nothing."""
+    if dose == 0:
+        return None
+    return Selection(
+        qualification_sha256=digest.astype("<u8").tobytes(),
+        dose=dose - (1 << 32) if dose >> 31 else dose,
+    )
 
 
 class OrderReader:
@@ -65,4 +75,5 @@ class OrderReader:
             rendered=self._rendered[: numbers[6]].tobytes(),
             spans=tuple((end, kind) for end, kind in spans),
             payload=self._payload[: numbers[8]].tobytes(),
+            selection=_selection(numbers[9], self._numbers[10:14]),
         )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted_aotx.device.backend import dev, i64
-from twisted_aotx.device.reference_sample import q16_of_f32, sample_symbol
+from twisted_aotx.device.reference_sample import q16_of_f32, sample_symbol, soften
 from twisted_aotx.device.reference_table import (
     CHOICES_MAX,
     END,
@@ -44,6 +44,10 @@ REFERENCE_TOKENS_PER_TICK = 32
 RATE_MAX = 1_000_000
 #: Before this index an END starts a new paragraph in the same output instead.
 FREE_END_INDEX = 96
+
+#: Rows of the controls that the engine declares (`engines.reference`).
+CAUTION = 0
+VERVE = 1
 
 _SECOND_NS = 1_000_000_000
 
@@ -70,6 +74,9 @@ def reference_fields(capacities: Capacities) -> list[Any]:
         ("ref_temperature", "<i8", (slots,)),
         ("ref_top_p", "<i8", (slots,)),
         ("ref_seed", "<u8", (slots,)),
+        # doses, 0 without a selection
+        ("ref_caution", "<i8", (slots,)),
+        ("ref_verve", "<i8", (slots,)),
         # by slot: scratch, the candidates of one token in falling order of score
         ("ref_choice", "<i8", (slots, CHOICES_MAX)),
         ("ref_score", "<i8", (slots, CHOICES_MAX)),
@@ -137,12 +144,30 @@ def ref_open(
     D.ref_temperature[s] = q16_of_f32(i64(temperature_bits))
     D.ref_top_p[s] = q16_of_f32(i64(top_p_bits))
     D.ref_seed[s] = seed
+    D.ref_caution[s] = 0
+    D.ref_verve[s] = 0
     D.ref_index[s] = 0
     D.ref_started[s] = 0
     D.ref_start_ns[s] = 0
     D.ref_context[s] = START_CONTEXT
     D.ref_running[s] = 1
     return i64(n)
+
+
+@dev
+def ref_select(D: Any, s: Any, control: Any, dose: Any) -> None:
+    """
+    Apply a control to the sequence of slot *s*, right after `ref_open`.
+
+    Args:
+        control: the row of the engine's facts, CAUTION or VERVE; -1 is none.
+        dose: unit 0.0001.
+    """
+    if control == CAUTION:
+        D.ref_caution[s] = dose
+        D.ref_temperature[s] = soften(i64(D.ref_temperature[s]), dose)
+    elif control == VERVE:
+        D.ref_verve[s] = dose
 
 
 @dev

@@ -18,6 +18,7 @@ from twisted_aotx.device.reference_table import (
     COUNT_MAX,
     END,
     ORDER_MAX,
+    SPACE,
     context_key,
     find_row,
     mix32,
@@ -28,6 +29,11 @@ NOISE_BITS = 10
 #: END scores this much less at index 0, and `END_RISE` more with every token.
 END_HANDICAP = 512
 END_RISE = 2
+
+#: A dose of 1.0.
+DOSE_ONE = 10000
+#: A dose of this much adds a unit of 1/256 to the score of a space.
+VERVE_UNIT = 20
 
 _ONE_Q16 = 65536
 _M32 = u64(0xFFFFFFFF)
@@ -70,6 +76,16 @@ def q16_of_f32(bits: Any) -> Any:
 
 
 @dev
+def soften(value: Any, caution: Any) -> Any:
+    """
+    *value* (0 or more) less by half of *caution*, a dose; at least 1 unless it is 0.
+    """
+    if value == 0:
+        return i64(0)
+    return max(i64(1), (value * (2 * DOSE_ONE - caution)) // (2 * DOSE_ONE))
+
+
+@dev
 def _find_context(D: Any, context: Any) -> Any:
     """The row of the longest known context, or -1: the corpus is empty."""
     order = i64(ORDER_MAX)
@@ -84,11 +100,16 @@ def _find_context(D: Any, context: Any) -> Any:
 
 @dev
 def _score(D: Any, s: Any, index: Any, symbol: Any, count: Any) -> Any:
-    """log2 of *count* plus the prompt's noise for *symbol* at *index*, in 1/256."""
+    """
+    log2 of *count* plus the prompt's noise for *symbol* at *index*, in 1/256, and what
+    the controls make of it.
+    """
     word = (D.ref_prompt_hash[s, 1] + u64(index * 512 + symbol)) & _M32
     noise = mix32(D.ref_prompt_hash[s, 0] ^ mix32(word)) >> u64(32 - NOISE_BITS)
-    score = LOG2[count] + i64(noise)
-    if symbol == END:
+    score = LOG2[count] + soften(i64(noise), i64(D.ref_caution[s]))
+    if symbol == SPACE:
+        score += D.ref_verve[s] // VERVE_UNIT
+    elif symbol == END:
         score += END_RISE * index - END_HANDICAP
     return score
 

@@ -52,7 +52,7 @@ def request_fields(capacities: Capacities) -> list[Any]:
     columns = (
         "r_phase r_role r_limit r_pages r_temperature r_top_p r_open r_changed "
         "r_sequence r_slot r_payload_bytes r_rendered_bytes r_marked r_total "
-        "r_prompt_tokens r_sampled r_finish r_status r_cancel "
+        "r_prompt_tokens r_sampled r_finish r_status r_cancel r_control r_dose "
         "r_prev r_next q_prev q_next x_next"
     )
     return [

@@ -24,6 +24,7 @@ from twisted_aotx.device.bits import (
     bitmap_from,
     bitmap_set,
 )
+from twisted_aotx.device.controls import control_available
 from twisted_aotx.device.numbers import (
     CANCELLED,
     EXPIRED,
@@ -174,7 +175,11 @@ def start_lease(D: Any, slot: Any, request: Any) -> None:
 
 @dev
 def _lease(D: Any) -> None:
-    """Give queued requests every free slot that they may have."""
+    """
+    Give queued requests every free slot that they may have.
+
+    One whose selection was withdrawn fails at its turn and takes no slot.
+    """
     while D.queued > 0:
         slot = bitmap_from(D.slots_free, i64(0))
         if slot < 0:
@@ -182,7 +187,12 @@ def _lease(D: Any) -> None:
         request = next_queued(D)
         if request < 0:
             return
-        start_lease(D, slot, request)
+        control = D.r_control[request]
+        if control >= 0 and control_available(D, control) == 0:
+            D.r_status[request] = UNAVAILABLE
+            end_request(D, request, FAILED)
+        else:
+            start_lease(D, slot, request)
 
 
 @dev

@@ -24,6 +24,7 @@ from typing import Any
 
 from twisted_aotx.device.backend import dev, i64, u64
 from twisted_aotx.device.bits import read32, read64
+from twisted_aotx.device.controls import judge_selector
 from twisted_aotx.device.frames import (
     AT_CURSOR,
     AT_EPOCH,
@@ -47,7 +48,6 @@ from twisted_aotx.device.numbers import (
     OK,
     QUEUED,
     TOO_MANY,
-    UNAVAILABLE,
 )
 from twisted_aotx.device.render import check_prompt
 from twisted_aotx.device.requests import (
@@ -57,13 +57,11 @@ from twisted_aotx.device.requests import (
     take_entry,
 )
 from twisted_aotx.device.roles import is_available
-from twisted_aotx.limits import SELECTOR_BYTES
 
 #: Bits of 2.0, 1.0 and −0.0 as binary32.
 _F32_TWO = 0x40000000
 _F32_ONE = 0x3F800000
 _F32_MINUS_ZERO = 0x80000000
-_DOSE_MAX = 40000
 
 
 @dev
@@ -101,25 +99,15 @@ def _judge_fields(D: Any, frame: Any, row: Any) -> Any:
 
 
 @dev
-def _judge_selector(frame: Any, start: Any) -> Any:
-    """Row 10: 0 for none or 48 zero bytes, 400 for a wrong shape, else 503."""
-    if is_zero(frame, start, start + SELECTOR_BYTES) == 1:
-        return i64(0)
-    if read32(frame, start) != 1 or read32(frame, start + 4) != 1:
-        return i64(BAD)
-    dose = read32(frame, start + 8)
-    if dose >= 1 << 31:
-        dose = dose - (i64(1) << 32)
-    if dose == 0 or dose > _DOSE_MAX or dose < -_DOSE_MAX:
-        return i64(BAD)
-    if read32(frame, start + 12) != 0 or is_zero(frame, start + 16, start + 48) == 1:
-        return i64(BAD)
-    return i64(UNAVAILABLE)
-
-
-@dev
 def _write_entry(
-    D: Any, frame: Any, row: Any, size: Any, rendered: Any, marked: Any
+    D: Any,
+    frame: Any,
+    row: Any,
+    size: Any,
+    rendered: Any,
+    marked: Any,
+    control: Any,
+    dose: Any,
 ) -> Any:
     """Row 11: the queued entry; its index."""
     table = D.g_table
@@ -146,6 +134,8 @@ def _write_entry(
     D.r_finish[request] = 0
     D.r_status[request] = 0
     D.r_cancel[request] = 0
+    D.r_control[request] = control
+    D.r_dose[request] = dose
     D.g_active[table][row] += 1
     queue_append(D, request)
     return request
@@ -162,6 +152,8 @@ def submit(D: Any, channel: Any, length: Any, row: Any) -> None:
     end = length - selector
     rendered = i64(0)
     marked = i64(0)
+    control = i64(-1)
+    dose = i64(0)
     if status == 0 and end < HEADER:
         status = i64(BAD)
     if status == 0:
@@ -171,11 +163,11 @@ def submit(D: Any, channel: Any, length: Any, row: Any) -> None:
         if status == OK:
             status = i64(0)
     if status == 0 and selector != 0:
-        status = _judge_selector(frame, end)
+        status, control, dose = judge_selector(D, frame, end, read32(frame, AT_ROLE))
     if status != 0:
         answer(D, channel, status, 0, 0)
         return
-    request = _write_entry(D, frame, row, end - HEADER, rendered, marked)
+    request = _write_entry(D, frame, row, end - HEADER, rendered, marked, control, dose)
     D.store_channel[D.stores] = channel
     D.store_request[D.stores] = request
     D.stores += 1

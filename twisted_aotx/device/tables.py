@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 
 from twisted_aotx.device import (
+    controls,
     engine_mail,
     frames,
     grants,
@@ -75,6 +76,7 @@ def host_dtype(capacities: Capacities) -> np.dtype[Any]:
             ("stats", "<i8", (STAT_COUNT,)),
             *mailbox.ring_fields(capacities),
             *engine_mail.host_fields(capacities),
+            *controls.control_host_fields(capacities),
             *store_mail.host_fields(capacities),
         ],
         align=True,
@@ -89,6 +91,7 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
         [
             *_DEVICE_FIELDS,
             *roles.role_fields(capacities),
+            *controls.control_fields(capacities),
             *grants.grant_fields(capacities),
             *frames.frame_fields(capacities),
             *requests.request_fields(capacities),

@@ -12,6 +12,7 @@ from typing import Any
 from twisted_aotx.device.admission import admit
 from twisted_aotx.device.backend import barrier, dev, i64, load_acquire, u64
 from twisted_aotx.device.bits import BITMAP_WORDS
+from twisted_aotx.device.controls import look_at_controls
 from twisted_aotx.device.exchange import (
     append,
     collect,
@@ -45,6 +46,7 @@ def _begin(H: Any, D: Any, now: Any) -> None:
     D.held = load_acquire(H.word, WORD_HELD)
     D.served = 0
     D.stores = 0
+    look_at_controls(H, D)
     claim(H, D)
 
 

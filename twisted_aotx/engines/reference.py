@@ -26,7 +26,8 @@ from twisted_aotx.interfaces import (
     Lease,
     ReferenceModel,
 )
-from twisted_aotx.wire.numbers import Modality
+from twisted_aotx.wire.info import ControlRow
+from twisted_aotx.wire.numbers import Modality, Positions, Role
 
 #: Tokens per second, the most that `rate` may say.
 RATE_MAX: Final = 1_000_000
@@ -34,6 +35,24 @@ RATE_MAX: Final = 1_000_000
 FIXED_OUTPUT_BYTES_MAX: Final = 65536
 
 _OPTIONS: Final = ("capacity", "rate", "text", "bytes")
+
+
+def _control(name: str, positions: Positions) -> ControlRow:
+    digest = hashlib.sha256(f"aotx-reference-control:{name}".encode()).digest()
+    return ControlRow(
+        name=name,
+        positions=positions,
+        layers=1,
+        qualification_sha256=digest,
+        doses=(-10000, -5000, 5000, 10000),
+    )
+
+
+#: What the default language role's engine declares, in the order that the kernels know.
+CONTROLS: Final = (
+    _control("caution", Positions.ALL),
+    _control("verve", Positions.RESPONSE),
+)
 
 
 @implementer(IKernelEngine)
@@ -91,6 +110,7 @@ def make(
         capacity=_integer(options, "capacity", 1, slots - 1, slots - 1),
         sequence_tokens=sequence_tokens,
         message_format=CHATML,
+        controls=CONTROLS if role == Role.LANGUAGE else (),
     )
     model = ReferenceModel(
         corpus=corpus,

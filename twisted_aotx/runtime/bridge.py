@@ -41,6 +41,11 @@ class BridgedHost:
         """See `interfaces.EngineHost`."""
         self._bridge.call(self._bridge.restore, self._role)
 
+    def control(self, name: str, available: bool) -> None:
+        """See `interfaces.EngineHost`."""
+        row = self._bridge.control_row(self._role, name)
+        self._bridge.call(self._bridge.offer, row, available)
+
 
 class EngineBridge:
     """
@@ -63,6 +68,8 @@ class EngineBridge:
         #: The lease of each slot, until it is over.
         self._leases: dict[int, BridgedLease] = {}
         self._lost: set[int] = set()
+        #: Rows of the controls that the default language role's engine has withdrawn.
+        self._withdrawn: set[int] = set()
         #: By role: how often its engine was lost, and came back.
         self.losses = dict.fromkeys(self._engines, 0)
         self.returns = dict.fromkeys(self._engines, 0)
@@ -81,6 +88,18 @@ class EngineBridge:
         """What *engine* gets at its start."""
         return BridgedHost(self, engine.facts.role)
 
+    def control_row(self, role: int, name: str) -> int:
+        """
+        Which row of the facts of *role* the control *name* is.
+
+        Raises:
+            ValueError: none is.
+        """
+        names = [row.name for row in self._engines[role].facts.controls]
+        if name not in names:
+            raise ValueError(f"the engine of role {role} declares no control {name!r}")
+        return names.index(name)
+
     def call(self, verb: Any, *args: Any) -> None:
         """Call *verb* on the reactor's thread."""
         self._reactor.callFromThread(verb, *args)
@@ -98,13 +117,16 @@ class EngineBridge:
 
     def serve(self) -> None:
         """
-        The kernels are compiled: tell the device which engines were lost meanwhile.
+        The kernels are compiled: tell the device which engines were lost and which
+        controls were withdrawn meanwhile.
 
         Before that every entry of the device would wait for the compiler.
         """
         self._serving = True
         for role in sorted(self._lost):
             self._device.set_engine(role, False)
+        for row in sorted(self._withdrawn):
+            self._device.set_control(row, False)
 
     def doorbell_rung(self) -> None:
         """The device published orders, or made room in a ring."""
@@ -143,6 +165,17 @@ class EngineBridge:
         self._log.info("engine of role {role} is back", role=role)
         if self._serving:
             self._device.set_engine(role, True)
+
+    def offer(self, row: int, available: bool) -> None:
+        """The control in *row* was withdrawn, or is available again."""
+        if available == (row not in self._withdrawn) or self._closed:
+            return
+        if available:
+            self._withdrawn.discard(row)
+        else:
+            self._withdrawn.add(row)
+        if self._serving:
+            self._device.set_control(row, available)
 
     def close(self) -> None:
         """Drop every lease; nothing reaches the device or an engine any more."""

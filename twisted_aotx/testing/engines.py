@@ -63,6 +63,8 @@ class RecordedHost:
 
     #: The reasons of every `lost`, and None for every `back`.
     said: list[str | None] = attrs.field(factory=list)
+    #: The last word on each control, by name.
+    controls: dict[str, bool] = attrs.field(factory=dict)
 
     def lost(self, reason: str) -> None:
         """See `interfaces.EngineHost`."""
@@ -71,6 +73,10 @@ class RecordedHost:
     def back(self) -> None:
         """See `interfaces.EngineHost`."""
         self.said.append(None)
+
+    def control(self, name: str, available: bool) -> None:
+        """See `interfaces.EngineHost`; any name is taken."""
+        self.controls[name] = available
 
 
 def sample_order(
