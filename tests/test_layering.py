@@ -93,6 +93,8 @@ PARTS: dict[str, Part] = {
         (*_TWISTED, *_RECORDS, "twisted.plugin", "jinja2"),
     ),
     "statedir": Part(BASE, ("attrs",)),
+    # No clock, no thread: both are its owner's.
+    "journal": Part(("errors", "limits", "orders", "journal"), ("attrs",), _IO),
     # 3
     "runtime": Part(
         (*BASE, "wire", "engines.registry", "device.host", "device.numbers", "runtime"),

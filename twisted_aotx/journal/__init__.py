@@ -1,0 +1,3 @@
+"""
+The state store: what outlives an epoch, in one SQLite file (`device.md` §11, D12).
+"""
