@@ -207,10 +207,3 @@ def test_a_metrics_endpoint_that_others_reach_or_nobody_is_refused(
     tmp_path: Path, text: Any
 ) -> None:
     assert fault_paths(tmp_path, metrics=text) == ["metrics"]
-
-
-def test_a_store_cap_without_a_store_is_said_at_start(tmp_path: Path) -> None:
-    settings = load(tmp_path, store_bytes=4096)
-
-    assert settings.store_bytes == 4096
-    assert settings.notices[0].startswith("store_bytes: has no effect")

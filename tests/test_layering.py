@@ -97,7 +97,10 @@ PARTS: dict[str, Part] = {
     "journal": Part(("errors", "limits", "orders", "journal"), ("attrs",), _IO),
     # 3
     "runtime": Part(
-        (*BASE, "wire", "engines.registry", "device.host", "device.numbers", "runtime"),
+        (
+            *(*BASE, "wire", "engines.registry", "device.host", "device.numbers"),
+            *("journal.errors", "journal.store", "runtime"),
+        ),
         (
             *(*_TWISTED, *_RECORDS, "twisted.application.service", "twisted.web"),
             "prometheus_client",
@@ -136,6 +139,7 @@ PARTS: dict[str, Part] = {
     "cli_failures": _WIRING,
     "cli_grants": _WIRING,
     "cli_model": _WIRING,
+    "cli_usage": _WIRING,
     "models": Part(
         (
             *(*BASE, "config.initial", "engines.digest", "engines.model_file"),

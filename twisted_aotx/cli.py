@@ -16,6 +16,7 @@ import click
 from twisted_aotx.cli_failures import told
 from twisted_aotx.cli_grants import grants
 from twisted_aotx.cli_model import model as model_commands
+from twisted_aotx.cli_usage import usage
 from twisted_aotx.config.gateway import GatewayFile, load_gateway
 from twisted_aotx.config.initial import (
     LLAMA_CAPACITY,
@@ -45,6 +46,7 @@ def run() -> None:
 
 run.add_command(grants)
 run.add_command(model_commands)
+run.add_command(usage)
 
 
 @run.command()

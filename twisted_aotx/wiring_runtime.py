@@ -1,22 +1,21 @@
 """
-A runtime as a part of a process: lock, epoch, engines, device, broker (layer 5).
+A runtime as a part of a process: lock, epoch, engines, store, device, broker (layer 5).
 
 Start order (`device.md` §16): lock the state directory, make the engines, raise the
-epoch, make the device with fresh secrets, start runtime, metrics endpoint [D10] and
-broker. The socket opens last; what fails before leaves none.
+epoch, open the state store, make the device with fresh secrets, start runtime, metrics
+endpoint [D10] and broker. The socket opens last; what fails before leaves none.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from twisted_aotx.broker.errors import GrantsRefused
 from twisted_aotx.broker.service import BrokerService
@@ -25,10 +24,13 @@ from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.errors import ConfigError, UnknownEngine
 from twisted_aotx.grants_state import GrantsState
 from twisted_aotx.interfaces import IEngine
+from twisted_aotx.journal.errors import StoreError
+from twisted_aotx.journal.store import Store
 from twisted_aotx.listening import Listening
 from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
 from twisted_aotx.runtime.scrape import ScrapeSite
+from twisted_aotx.runtime.threads import in_thread
 from twisted_aotx.statedir import StateDirectory
 
 if TYPE_CHECKING:
@@ -50,14 +52,16 @@ class RuntimePart:
     """
 
     name = "runtime"
-    #: The device's thread and an engine have ten each.
-    stop_seconds = 20.0
+    #: The device's thread and an engine have ten each, usage and store five.
+    stop_seconds = 30.0
 
     def __init__(self, reactor: Any, settings: RuntimeSettings) -> None:
         self._reactor = reactor
         self._settings = settings
         self._directory = StateDirectory(settings.state)
         self._engines: list[IEngine] = []
+        #: The runtime's, once there is one.
+        self._store: Store | None = None
         self._runtime: RuntimeService | None = None
         self._broker: BrokerService | None = None
         #: What it tells of itself, for any registry.
@@ -91,8 +95,9 @@ class RuntimePart:
             engines=", ".join(model.engine for model in self._settings.models),
         )
         _log.info("preparing the device; a first start compiles kernels for minutes")
+        self._store = await self._in_thread("aotx store start", self._opened_store)
         device = await self._in_thread("aotx device start", lambda: self._device(epoch))
-        runtime = RuntimeService(self._reactor, device, self._engines)
+        runtime = RuntimeService(self._reactor, device, self._engines, self._store)
         self._runtime = runtime
         broker = BrokerService(
             self._reactor,
@@ -167,6 +172,8 @@ class RuntimePart:
         if self._runtime is not None:
             await self._runtime.stop()
         else:
+            if self._store is not None:
+                self._store.close()
             for engine in self._engines:
                 await maybeDeferred(engine.close)
         self._directory.unlock()
@@ -198,6 +205,24 @@ class RuntimePart:
         except UnknownEngine as error:
             raise _engine_fault(model, "engine", str(error)) from None
 
+    def _opened_store(self) -> Store:
+        """
+        Raises:
+            StoreError: the file cannot be used; its name is in the text.
+        """
+        store = Store(
+            self._settings.state,
+            store_bytes=self._settings.store_bytes,
+            now=lambda: int(time.time()),
+        )
+        facts = [engine.facts for engine in self._engines]
+        try:
+            store.name_models({each.role: each.model_sha256 for each in facts})
+        except StoreError as error:
+            # They are names for people; the runtime holds until it can write.
+            _log.warn("models are not named in the store: {why}", why=str(error))
+        return store
+
     def _device(self, epoch: int) -> Device:
         """Import the kernels, their cache in its place, and allocate the tables."""
         # numba takes a second to import, and finds its cache only at that moment.
@@ -216,21 +241,8 @@ class RuntimePart:
         )
 
     def _in_thread(self, name: str, work: Callable[[], _Made]) -> Deferred[_Made]:
-        """
-        Run *work* in a thread that cannot keep the process alive: hashing, importing
-        and compiling takes seconds, and the reactor's own pool would be waited for.
-        """
-        done: Deferred[_Made] = Deferred()
-
-        def run() -> None:
-            try:
-                result: Any = work()
-            except BaseException:
-                result = Failure()
-            self._reactor.callFromThread(done.callback, result)
-
-        threading.Thread(target=run, name=name, daemon=True).start()
-        return done
+        """Hashing, importing and reading take seconds."""
+        return in_thread(self._reactor, name, work)
 
 
 def _engine_fault(model: ModelSettings, key: str, reason: str) -> ConfigError:

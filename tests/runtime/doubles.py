@@ -10,6 +10,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -19,6 +20,7 @@ from zope.interface import implementer
 
 from twisted_aotx.device.numbers import Event
 from twisted_aotx.engines.formats import CHATML
+from twisted_aotx.errors import SourceGone
 from twisted_aotx.interfaces import (
     DeviceStats,
     EngineFacts,
@@ -27,9 +29,19 @@ from twisted_aotx.interfaces import (
     IEngine,
     Lease,
 )
-from twisted_aotx.orders import OpenOrder, StopOrder
+from twisted_aotx.journal.store import Store
+from twisted_aotx.orders import (
+    MediaJob,
+    OpenOrder,
+    SourceRecord,
+    StopOrder,
+    StoredPolicy,
+    StoredSource,
+    StoreRecord,
+)
 from twisted_aotx.testing import MemoryMailboxes
 from twisted_aotx.testing.engines import sample_order
+from twisted_aotx.wire.numbers import PolicyState
 
 #: Seconds after which a test that waits for a thread has failed.
 PATIENCE_SECONDS = 20.0
@@ -101,6 +113,7 @@ class MemoryDevice(MemoryMailboxes):
         super().__init__(channels=4)
         self.broker_doorbell = os.eventfd(0, os.EFD_NONBLOCK)
         self.engine_doorbell = os.eventfd(0, os.EFD_NONBLOCK)
+        self.store_doorbell = os.eventfd(0, os.EFD_NONBLOCK)
         self.log: list[str] = []
         self.reports: list[Report] = []
         self.roles: list[tuple[int, bool]] = []
@@ -111,6 +124,20 @@ class MemoryDevice(MemoryMailboxes):
         self.may_warm_up.set()
         self.run_error: BaseException | None = None
         self.hangs = False
+        self.held = False
+        self.usage_pending = 0
+        self.policy_state = int(PolicyState.QUIET)
+        #: What workers said; (index, generation) of sources that are gone.
+        self.decoded: list[tuple[int, bool]] = []
+        self.gone: set[tuple[int, int]] = set()
+        self._jobs: list[MediaJob] = []
+        #: Bytes of sources, what became of records, what was restored.
+        self.pool = b""
+        self.results: list[bool] = []
+        self.restored: list[StoredPolicy | StoredSource | str] = []
+        self.restore_status = 0
+        self.on_flush: Callable[[], None] = lambda: None
+        self._records: list[StoreRecord] = []
         self._taken: dict[int, int] = {}
         self._orders: list[OpenOrder | StopOrder] = []
         self._closed = threading.Event()
@@ -121,6 +148,16 @@ class MemoryDevice(MemoryMailboxes):
         """Publish *orders* and ring."""
         self._orders.extend(orders)
         os.eventfd_write(self.engine_doorbell, 1)
+
+    def decode(self, *jobs: MediaJob) -> None:
+        """Publish *jobs* and ring."""
+        self._jobs.extend(jobs)
+        os.eventfd_write(self.engine_doorbell, 1)
+
+    def record(self, *records: StoreRecord) -> None:
+        """Publish *records* and ring the store."""
+        self._records.extend(records)
+        os.eventfd_write(self.store_doorbell, 1)
 
     def make_room(self) -> None:
         """Handle what the rings hold, and ring."""
@@ -158,9 +195,11 @@ class MemoryDevice(MemoryMailboxes):
             leases=0,
             queued=0,
             dropped_events=0,
-            held=False,
+            held=self.held,
             roles_active=sum(1 << role for role, active in self.roles if active),
             busy_ns=0,
+            usage_pending=self.usage_pending,
+            policy_state=self.policy_state,
         )
 
     def free(self) -> None:
@@ -169,6 +208,7 @@ class MemoryDevice(MemoryMailboxes):
         self.log.append("free")
         os.close(self.broker_doorbell)
         os.close(self.engine_doorbell)
+        os.close(self.store_doorbell)
 
     def tick(self, now_ns: int) -> None:
         raise NotImplementedError
@@ -197,7 +237,55 @@ class MemoryDevice(MemoryMailboxes):
         self.controls.append((row, available))
 
     def set_hold(self, held: bool) -> None:
-        raise NotImplementedError
+        self.held = held
+        self.log.append(f"hold {held}")
+
+    # --- what is for the media worker and comes from it ---------------------------
+
+    def media_jobs(self) -> Sequence[MediaJob]:
+        jobs, self._jobs = self._jobs, []
+        return jobs
+
+    def source_bytes(
+        self, index: int, generation: int, offset: int, size: int
+    ) -> bytes:
+        if (index, generation) in self.gone:
+            raise SourceGone(index)
+        return self.pool[offset : offset + size]
+
+    def finish_media(self, worker: int, decoded: bool) -> None:
+        self.decoded.append((worker, decoded))
+
+    # --- what is for the store and comes from it ----------------------------------
+
+    def records(self) -> Sequence[StoreRecord]:
+        records, self._records = self._records, []
+        return records
+
+    def record_bytes(self, record: SourceRecord, start: int, size: int) -> bytes:
+        return self.pool[record.offset + start :][:size]
+
+    def finish_record(self, saved: bool) -> None:
+        self.results.append(saved)
+
+    def flush(self) -> None:
+        self.log.append("flush")
+        self.on_flush()
+
+    def restore_policy(self, policy: StoredPolicy) -> None:
+        self.restored.append(policy)
+
+    def break_policy(self) -> None:
+        self.restored.append("broken")
+
+    def restore_source(self, source: StoredSource) -> int:
+        self.restored.append(source)
+        return self.restore_status
+
+
+def new_store(folder: Path) -> Store:
+    """An open store that stamps with 1."""
+    return Store(folder, store_bytes=1 << 30, now=lambda: 1)
 
 
 def facts(role: int = 2) -> EngineFacts:

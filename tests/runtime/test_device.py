@@ -4,6 +4,7 @@ The runtime on the real device: its thread, its doorbells, kernels and host engi
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tests.device.making import (
     payload_of,
 )
 from tests.device.reference_oracle import Model, generate
-from tests.runtime.doubles import ListedEngine, ThreadedReactor
+from tests.runtime.doubles import ListedEngine, ThreadedReactor, new_store
 from twisted_aotx.device.host import Device
 from twisted_aotx.engines.formats import CHATML
 from twisted_aotx.engines.reference import read_corpus
@@ -81,7 +82,9 @@ class Live(Driver):
             engines=engines,
         )
         super().__init__(self.live, SMALL)
-        self.service = RuntimeService(self.reactor, self.live, engines)
+        self._folder = tempfile.TemporaryDirectory()
+        store = new_store(Path(self._folder.name))
+        self.service = RuntimeService(self.reactor, self.live, engines, store)
         self.service.on_replies = self._collect
         self._answered: list[int] = []
 
@@ -102,6 +105,7 @@ class Live(Driver):
         self.service.stop().addBoth(stopped.append)
         self.reactor.until(lambda: stopped)
         assert stopped == [None]
+        self._folder.cleanup()
 
     def raw(
         self, packet: bytes, *, channel: int = 1, length: int | None = None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -25,10 +26,12 @@ from tests.runtime.doubles import (
     MemoryDevice,
     ThreadedReactor,
     facts,
+    new_store,
 )
 from twisted_aotx.interfaces import DeviceStats
 from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
+from twisted_aotx.runtime.saving import SavingState
 from twisted_aotx.runtime.scrape import CONNECTIONS_MAX, SECONDS_MAX, ScrapeSite
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -45,8 +48,12 @@ def runtime_state() -> RuntimeState:
         held=True,
         roles_active=0b0100,
         busy_ns=2_500_000_000,
+        usage_pending=9,
     )
-    return RuntimeState(device=stats, losses={2: 0, 3: 2}, returns={2: 0, 3: 1})
+    saving = SavingState(saved=11, failed=4, store_bytes=40960, last_seconds=0.25)
+    return RuntimeState(
+        device=stats, saving=saving, losses={2: 0, 3: 2}, returns={2: 0, 3: 1}
+    )
 
 
 def told(collector: RuntimeCollector) -> dict[tuple[str, str], float]:
@@ -72,6 +79,11 @@ def test_everything_that_the_device_tells_is_told() -> None:
         ("aotx_device_leases", ""): 3,
         ("aotx_device_queue_length", ""): 2,
         ("aotx_device_held", ""): 1,
+        ("aotx_device_usage_pending", ""): 9,
+        ("aotx_store_records_saved_total", ""): 11,
+        ("aotx_store_records_failed_total", ""): 4,
+        ("aotx_store_bytes", ""): 40960,
+        ("aotx_store_last_save_seconds", ""): 0.25,
         ("aotx_engine_active", "language"): 1,
         ("aotx_engine_active", "language-q4"): 0,
         ("aotx_engine_losses_total", "language"): 0,
@@ -85,10 +97,10 @@ def test_a_runtime_that_does_not_run_tells_nothing() -> None:
     assert told(RuntimeCollector(lambda: None)) == {}
 
 
-def test_a_service_counts_its_engines_losses_while_it_runs() -> None:
+def test_a_service_counts_its_engines_losses_while_it_runs(tmp_path: Path) -> None:
     threads, device = ThreadedReactor(), MemoryDevice()
     engines = ListedEngine(facts(2)), ListedEngine(facts(3))
-    service = RuntimeService(threads, device, engines)
+    service = RuntimeService(threads, device, engines, new_store(tmp_path))
     assert service.state() is None
     done: list[Any] = []
     service.start().addBoth(done.append)

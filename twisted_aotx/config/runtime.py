@@ -88,7 +88,6 @@ def load_runtime(path: Path, state: Path | None = None) -> RuntimeSettings:
     directory = _path(top, "state", folder, (state or folder).absolute())
     socket = _path(top, "socket", folder, directory / "service.sock")
     _check_socket(top, "socket", socket)
-    _check_unserved(top)
     device = top.section("device", ("backend", *_CAPACITIES))
     settings = RuntimeSettings(
         state=directory,
@@ -116,12 +115,6 @@ def _check_socket(top: Section, key: str, socket: Path) -> None:
     if size > SOCKET_PATH_BYTES_MAX:
         reason = f"{socket} has {size} bytes, more than {SOCKET_PATH_BYTES_MAX}"
         top.fail(key, reason + "; a Unix socket needs a shorter path")
-
-
-def _check_unserved(top: Section) -> None:
-    """Keys of the contract that do nothing yet are not taken in silence."""
-    if top.has("store_bytes"):
-        top.warn("store_bytes", "has no effect: this version has no state store yet")
 
 
 def _metrics(top: Section, folder: Path) -> Place | None:

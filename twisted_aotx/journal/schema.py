@@ -14,6 +14,7 @@ Rules:
    oldest go when there are too many (`writer`). `committed_at` and `last_seen` are
    Unix seconds, UTC. `last_increment` is the id of the batch's last increment, or of
    the one before it.
+6. `models`: which model served each role in the last activation; names for people.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             {_PRINCIPAL},
             {_MODEL},
             {_COUNTS}
+        )""",
+        f"""CREATE TABLE models (
+            role INTEGER PRIMARY KEY,
+            {_MODEL}
         )""",
     ),
 )

@@ -15,7 +15,7 @@ Rules [D10]:
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -103,6 +103,19 @@ class Store:
         """
         with told_of(self.path):
             yield from reader.read_sources(self.path, self._connection)
+
+    def name_models(self, models: Mapping[int, bytes]) -> None:
+        """
+        Keep which model serves each role now: role → SHA-256.
+
+        Raises:
+            StoreError: nothing was changed.
+        """
+        with told_of(self.path), self._transaction():
+            self._connection.execute("DELETE FROM models")
+            self._connection.executemany(
+                "INSERT INTO models VALUES (?, ?)", models.items()
+            )
 
     # --- saving -------------------------------------------------------------------
 

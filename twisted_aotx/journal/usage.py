@@ -7,6 +7,7 @@ Reads beside a runtime that writes; one look is of one moment.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,11 @@ class UsageReport:
     rows: tuple[Usage, ...]
     #: Requests that were taken into the ledger or passed over, in all.
     frontier: int
+    #: The policy's controls as they were saved last: review, and their revision.
+    review: bool
+    control_revision: int
+    #: Role → SHA-256 of the model that served it in the last activation.
+    models: Mapping[int, bytes]
     #: Commit time of the oldest batch that is kept, in Unix seconds; None without any.
     #: What was committed before is known as totals only.
     kept_since: int | None
@@ -104,9 +110,16 @@ def _report(connection: sqlite3.Connection, since: int | None) -> UsageReport:
     (kept_since,) = connection.execute(
         "SELECT min(committed_at) FROM batches"
     ).fetchone()
-    policy = connection.execute("SELECT frontier FROM policy").fetchone()
+    policy = connection.execute(
+        "SELECT frontier, review, control_revision FROM policy"
+    ).fetchone()
+    # What a first activation has (`device.md` §14).
+    frontier, review, revision = policy or (0, 0, 1)
     return UsageReport(
         rows=tuple(found[key] for key in sorted(found)),
-        frontier=0 if policy is None else read_u64(policy[0]),
+        frontier=read_u64(frontier),
+        review=review == 1,
+        control_revision=read_u64(revision),
+        models=dict(connection.execute("SELECT role, model_sha256 FROM models")),
         kept_since=kept_since,
     )

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from twisted_aotx.interfaces import DeviceStats
+from twisted_aotx.runtime.saving import SavingState
 from twisted_aotx.wire.numbers import Role
 
 
@@ -27,6 +28,7 @@ class RuntimeState:
     """
 
     device: DeviceStats
+    saving: SavingState
     #: Times that the engine of each role was lost; every engine's role is a key.
     losses: Mapping[int, int]
     #: Times that it came back.
@@ -46,6 +48,7 @@ class RuntimeCollector(Collector):
         state = self._look()
         if state is not None:
             yield from _of_device(state.device)
+            yield from _of_saving(state.saving)
             yield from _of_engines(state)
 
 
@@ -63,8 +66,24 @@ def _of_device(
         ("leases", "Requests that an engine runs now.", stats.leases),
         ("queue_length", "Requests that wait for an engine now.", stats.queued),
         ("held", "Whether the state store cannot write.", int(stats.held)),
+        ("usage_pending", "Usage records not in the ledger.", stats.usage_pending),
     ):
         yield GaugeMetricFamily(f"aotx_device_{name}", text, value=value)
+
+
+def _of_saving(
+    saving: SavingState,
+) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+    for name, text, count in (
+        ("records_saved", "Records that are on the disk.", saving.saved),
+        ("records_failed", "Records that could not be saved.", saving.failed),
+    ):
+        yield CounterMetricFamily(f"aotx_store_{name}", text, value=count)
+    for name, text, value in (
+        ("bytes", "Bytes of the state store in use.", saving.store_bytes),
+        ("last_save_seconds", "Time of the last transaction.", saving.last_seconds),
+    ):
+        yield GaugeMetricFamily(f"aotx_store_{name}", text, value=value)
 
 
 def _of_engines(
