@@ -19,7 +19,6 @@ Another owner joins columns of its own (`sha_fields("o", count)`) and hands a ro
 them to what works on eight words: `sha_reset`, `sha_blocks`, `sha_close`.
 
 Words of 32 bits are u32; sums are u64 and cut to 32 bits, as plain Python wants it.
-There is no table of the message schedule: its last 16 words are local.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ import numpy as np
 
 from twisted_aotx.device.backend import dev, i64, u32, u64
 
-#: Bytes of one block, and of a digest.
+#: Bytes and words of one block, and bytes of a digest.
 BLOCK_BYTES = 64
+BLOCK_WORDS = 16
 DIGEST_BYTES = 32
 #: Bytes of the message's length, which ends the padding.
 LENGTH_BYTES = 8
@@ -69,9 +69,7 @@ _START = np.array(
 
 
 def sha_fields(prefix: str, count: int) -> list[tuple[Any, ...]]:
-    """
-    The columns of *count* resumable hashes: eight words of 32 bits, and bytes hashed.
-    """
+    """The columns of *count* resumable hashes: eight words, and bytes hashed."""
     return [(f"{prefix}_state", "<u8", (count, 8)), (f"{prefix}_at", "<i8", (count,))]
 
 
@@ -241,9 +239,9 @@ def sha_close(state: Any, P: Any, at: Any, left: Any, size: Any) -> None:
     message of *size* bytes: *state* is then its digest.
     """
     bits = u64(size) << u64(3)
-    _compress(state, P, at, left, i64(0), bits)
-    if left >= BLOCK_BYTES - LENGTH_BYTES:
-        _compress(state, P, at, left, i64(16), bits)
+    blocks = 2 if left >= BLOCK_BYTES - LENGTH_BYTES else 1
+    for block in range(blocks):
+        _compress(state, P, at, left, i64(block) * BLOCK_WORDS, bits)
 
 
 @dev
@@ -291,9 +289,9 @@ def sha_more(
 @dev
 def sha_finish(D: Any, P: Any, index: Any, offset: Any, size: Any) -> None:
     """
-    Hash the last bytes of the whole source, fewer than 64, and its padding.
+    Hash the last bytes, fewer than 64, and the padding: at most two blocks.
 
-    `D.h_state[index]` is then the digest. Work: at most two blocks.
+    `D.h_state[index]` is then the digest of the whole source.
     """
     at = i64(D.h_at[index])
     sha_close(D.h_state[index], P, offset + at, i64(size) - at, size)
