@@ -1,223 +1,307 @@
 """
-64 clients of a real runtime while its grants are replaced at random (`device.md` §2).
+64 clients of two gateways while grants are replaced at random (`device.md` §2).
+
+Between the device's acknowledgement of a table and the gateways' reload nobody can be
+admitted, so the tables stand still and can be looked at whole.
+
+`AOTX_FULL=1` replaces them 200 times.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
-import signal
+import time
 from collections import Counter
-from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
+import treq
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.web.client import Agent, HTTPConnectionPool, ResponseFailed
+from twisted.web.http_headers import Headers
 
 from tests.asynchronous import asynchronous
-from tests.endtoend.conftest import RUNTIME_READY, Service, set_engine
-from tests.endtoend.peers import PATIENCE, greedy, pause
-from tests.processes import COMPILE_PATIENCE, make_state, twistd
-from twisted_aotx.client import Caller, DeviceClient
-from twisted_aotx.config.files import replace_file
-from twisted_aotx.errors import ConnectFailed, DeviceRefused
-from twisted_aotx.grants_state import GrantsState
+from tests.endtoend.peers import pause
+from tests.endtoend.replacing import (
+    MODEL,
+    TOKENS,
+    Operator,
+    Principal,
+    deployment,
+    random_entries,
+)
 from twisted_aotx.limits import Capacities
-from twisted_aotx.wire.grants import GrantRow, GrantTable
-from twisted_aotx.wire.numbers import TERMINAL_PHASES, Action, Phase, Role
+from twisted_aotx.wire.handles import RequestHandle
+from twisted_aotx.wire.numbers import TERMINAL_PHASES, Phase
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 CLIENTS = 64
-PRINCIPALS = 20
-REPLACEMENTS = 20
-#: Output tokens of the last requests, and tokens per second: none ends before all of
-#: them are in.
-LIMIT = 100
+REPLACEMENTS = 200 if "AOTX_FULL" in os.environ else 20
+#: Tokens per second of the engine: the last requests run for five seconds.
 RATE = 20
 SLOTS = Capacities().slots - 1
+ENTRIES = Capacities().requests
+ACTIVE = (Phase.QUEUED, Phase.PREPARING, Phase.RUNNING)
+#: What a caller may be told: gone or without the model, quota, revoked, and 503 once
+#: while connections are made anew.
+REFUSALS = {400, 401, 403, 404, 429, 503}
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    state = make_state(tmp_path)
-    set_engine(state, rate=RATE)
-    with twistd(tmp_path, "aotx-runtime", "--state", state) as process:
-        process.wait_for(RUNTIME_READY, COMPILE_PATIENCE)
-        yield Service(process, state)
-        assert process.lines("critical") == process.lines("error") == []
-        process.signal(signal.SIGTERM)
-        assert process.code() == 0, process
+class Http:
+    """
+    An HTTP client with connections of its own.
+    """
 
+    def __init__(self) -> None:
+        self.pool = HTTPConnectionPool(reactor)
+        self._client = treq.client.HTTPClient(Agent(reactor, pool=self.pool))
 
-def principal(number: int) -> bytes:
-    return number.to_bytes(16, "big")
+    async def open(self, url: str, token: str, body: Any = None) -> Any:
+        """GET, or POST with a JSON body; the answer's own is still to be read."""
+        headers = Headers({"Authorization": [f"Bearer {token}"]})
+        if body is None:
+            return await self._client.get(url, headers=headers, unbuffered=True)
+        return await self._client.post(url, headers=headers, json=body, unbuffered=True)
 
-
-def row(
-    number: int, *, requests: int = 4, models: int = 1 << Role.LANGUAGE
-) -> GrantRow:
-    return GrantRow(
-        principal=principal(number),
-        revision=1,
-        actions=Action.INFER,
-        models=models,
-        pages=0,
-        tokens=LIMIT,
-        requests=requests,
-        media=0,
-        media_bytes=0,
-    )
-
-
-def random_rows(chance: random.Random) -> list[GrantRow]:
-    """A model or a principal dropped and restored, quotas raised and lowered."""
-    return [
-        row(
-            number,
-            requests=chance.randint(1, 6),
-            models=1 << chance.choice((2, 2, 2, 2, 3)),
-        )
-        for number in range(1, PRINCIPALS + 1)
-        if chance.random() < 0.85
-    ]
+    async def ask(self, url: str, token: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON body."""
+        answer = await self.open(url, token, body)
+        return answer.code, json.loads(await treq.content(answer))
 
 
 @attrs.define
-class Grants:
+class Made:
     """
-    The operator: replaces tables, and knows which was acknowledged last.
+    A request that was admitted.
     """
 
-    service: Service
-    acknowledged: int = 1
-
-    async def replace(self, rows: list[GrantRow]) -> None:
-        revision = self.acknowledged + 1
-        table = GrantTable(
-            revision, tuple(attrs.evolve(row, revision=revision) for row in rows)
-        )
-        replace_file(self.service.state / "grants", table.pack())
-        os.kill(self.service.process.popen.pid, signal.SIGHUP)
-        for _ in range(int(PATIENCE / 0.01)):
-            said = GrantsState.read(self.service.state)
-            assert said is not None
-            if said.revision == revision:
-                self.acknowledged = revision
-                return
-            assert said.reasons == ()
-            await pause(0.01)
-        raise AssertionError(f"revision {revision} is not in force in time")
+    owner: Principal
+    request_id: bytes
+    #: When it was asked for (CLOCK_MONOTONIC, ns).
+    asked_ns: int
+    asked_to_end: bool = False
 
 
 @attrs.define
 class Load:
     """
-    Clients that submit, read to the end or cancel, until they are told to stop.
+    Clients that submit, stream, cancel and look, until they are told to stop.
     """
 
-    client: DeviceClient
-    grants: Grants
-    epoch: int
-    seen: Counter[object] = attrs.field(factory=Counter)
-    #: (revision, newest acknowledged when it was asked for) of every admission.
-    admitted: list[tuple[int, int]] = attrs.field(factory=list)
+    operator: Operator
+    http: Http = attrs.field(factory=Http)
+    seen: Counter[tuple[str, object]] = attrs.field(factory=Counter)
+    #: Of the tables so far that have not been judged.
+    made: list[Made] = attrs.field(factory=list)
+    admitted: int = 0
+    #: Asked after an acknowledgement, taken before a gateway heard of it.
+    late: list[Made] = attrs.field(factory=list)
     stopped: bool = False
 
     async def run(self, index: int) -> None:
         chance = random.Random(index)
-        number = 1 + index % PRINCIPALS
-        revision = 1
+        owner = self.operator.principals[index % len(self.operator.principals)]
         while not self.stopped:
-            if chance.random() < 0.5:
-                revision = self.grants.acknowledged
-            caller = Caller(principal(number), revision)
             try:
-                await self._one(caller, chance)
-            except DeviceRefused as refused:
-                self.seen[refused.status] += 1
-                await pause(0.05 * chance.random())
-            except ConnectFailed:
-                self.seen["dropped"] += 1
-                await pause(0.01)
+                await self._one(owner, chance)
+            except ResponseFailed:
+                self.seen["submit", "broken off"] += 1
+            await pause(0.05 * chance.random())
 
-    async def _one(self, caller: Caller, chance: random.Random) -> None:
-        request_id = os.urandom(16)
-        newest = self.grants.acknowledged
-        submission = greedy(f"number {chance.random()}", chance.randint(1, LIMIT // 4))
-        await self.client.submit(caller, self.epoch, request_id, submission)
-        self.admitted.append((caller.revision, newest))
-        self.seen[202] += 1
-        cancels = chance.random() < 0.3
-        while True:
-            window = await self.client.read(caller, self.epoch, request_id, 0)
-            if window.reply.phase in TERMINAL_PHASES:
-                self.seen[Phase(window.reply.phase)] += 1
+    async def _one(self, owner: Principal, chance: random.Random) -> None:
+        path = "/aotx/v1/requests"
+        body = {
+            "model": MODEL,
+            "messages": [{"role": "user", "content": f"number {chance.random()}"}],
+            "max_tokens": chance.randint(1, TOKENS // 4),
+            "temperature": 0,
+        }
+        asked_ns = time.monotonic_ns()
+        url = chance.choice(self.operator.urls)
+        status, answer = await self.http.ask(url + path, owner.token, body)
+        self._saw("submit", status)
+        if status != 202:
+            return
+        handle = RequestHandle.parse(answer["id"])
+        made = Made(owner, handle.id, asked_ns)
+        self.made.append(made)
+        self.admitted += 1
+        if self.operator.is_between and asked_ns > self.operator.acknowledged_ns:
+            self.late.append(made)
+        url = f"{chance.choice(self.operator.urls)}{path}/{handle}"
+        kind = chance.choice(("stream", "cancel", "look"))
+        if kind == "stream":
+            await self._stream(url, owner)
+            return
+        if kind == "cancel":
+            await pause(0.3 * chance.random())
+            made.asked_to_end = True
+            status, _ = await self.http.ask(url + "/cancel", owner.token, {})
+            self._saw("cancel", status)
+        while status in (200, 202) and not self.stopped:
+            status, answer = await self.http.ask(url, owner.token)
+            self._saw("look", status)
+            if answer.get("state") in ("completed", "cancelled"):
                 return
-            if cancels and chance.random() < 0.2:
-                await self.client.cancel(caller, self.epoch, request_id)
-            await pause(0.02)
+            await pause(0.1)
+
+    async def _stream(self, url: str, owner: Principal) -> None:
+        answer = await self.http.open(url + "/events", owner.token)
+        self._saw("stream", answer.code)
+        text: list[bytes] = []
+        await treq.collect(answer, text.append)
+        if answer.code == 200:
+            last = b"".join(text).split(b"\n\n")[-2]
+            assert last.startswith((b"event: error", b"event: status")), last
+            self.seen["stream", last.split(b"\n")[0].decode()] += 1
+
+    def _saw(self, what: str, status: int) -> None:
+        assert status in REFUSALS | {200, 202}, (what, status)
+        self.seen[what, status] += 1
 
 
-async def statuses_of(
-    client: DeviceClient, caller: Caller, epoch: int, count: int
-) -> list[tuple[int, bytes]]:
-    """Submit *count* at once; each status with the id."""
-    found = []
-    for _ in range(count):
-        request_id = os.urandom(16)
-        try:
-            await client.submit(caller, epoch, request_id, greedy("x", LIMIT))
-            found.append((202, request_id))
-        except DeviceRefused as refused:
-            found.append((refused.status, request_id))
+@attrs.frozen
+class Entry:
+    """
+    What the request table holds of one request.
+    """
+
+    revision: int
+    phase: int
+    status: int
+    opened_ns: int
+    changed_ns: int
+
+
+def entries_of(operator: Operator) -> dict[tuple[bytes, bytes], Entry]:
+    """The request table, by principal and id."""
+    D = operator.runtime.device.snapshot()
+    found = {}
+    for n in range(ENTRIES):
+        if int(D["r_phase"][n]) != Phase.FREE:
+            key = D["r_principal"][n].tobytes(), D["r_id"][n].tobytes()
+            columns = ("r_revision", "r_phase", "r_status", "r_open", "r_changed")
+            found[key] = Entry(*(int(D[column][n]) for column in columns))
     return found
 
 
+def judge(operator: Operator, load: Load, seen: Counter[str]) -> None:
+    """What the tables must be while a table is in force that no gateway knows."""
+    assert operator.runtime.device.invariants() == []
+    entries = entries_of(operator)
+    for entry in entries.values():
+        assert entry.revision < operator.revision
+        assert entry.opened_ns <= operator.acknowledged_ns
+        assert entry.phase in TERMINAL_PHASES
+        if entry.status != 403:
+            # It had already ended.
+            assert entry.changed_ns <= operator.acknowledged_ns
+    for made in load.made:
+        found = entries.get((made.owner.id, made.request_id))
+        if found is None:
+            # Reclaimed, so it had ended before the last that were admitted.
+            seen["reclaimed"] += 1
+            continue
+        end = (found.phase, found.status)
+        allowed = [(Phase.COMPLETED, 0), (Phase.CANCELLED, 403)]
+        allowed += [(Phase.CANCELLED, 409)] * made.asked_to_end
+        assert end in allowed, (end, made)
+        seen[f"{found.phase} {found.status}"] += 1
+    load.made.clear()
+
+
+async def replace(operator: Operator, entries: list[dict[str, Any]]) -> None:
+    operator.write(entries)
+    await operator.have_runtime_reload()
+    await operator.have_gateways_reload()
+
+
+async def statuses_of(
+    operator: Operator, http: Http, owner: Principal, count: int
+) -> list[int]:
+    """Of *count* submissions, one after the other, at the gateways in turn."""
+    body = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": "x"}],
+        "max_tokens": TOKENS,
+        "temperature": 0,
+    }
+    found = []
+    for _, url in zip(range(count), cycle(operator.urls), strict=False):
+        status, _ = await http.ask(f"{url}/aotx/v1/requests", owner.token, body)
+        found.append(status)
+    return found
+
+
+async def free_of_leftovers(operator: Operator) -> None:
+    """Nothing active, no slot taken, every entry in its list."""
+    await operator.settle()
+    stats = operator.runtime.device.stats()
+    assert (stats.leases, stats.queued) == (0, 0)
+    assert operator.runtime.device.invariants() == []
+    assert all(e.phase not in ACTIVE for e in entries_of(operator).values())
+
+
 @asynchronous
-async def test_nothing_leaks_and_nothing_is_admitted_late(service: Service) -> None:
+async def test_nothing_leaks_and_nothing_is_admitted_late(tmp_path: Path) -> None:
     chance = random.Random(7)
-    grants = Grants(service)
-    first = Caller(principal(1), 1)
-    client = DeviceClient(reactor, service.socket, waiters_max=4096)
-    epoch = (await client.info(first)).epoch
-    load = Load(client, grants, epoch)
-    running = [Deferred.fromCoroutine(load.run(index)) for index in range(CLIENTS)]
-    try:
-        for _ in range(REPLACEMENTS):
-            await pause(0.5 * chance.random())
-            await grants.replace(random_rows(chance))
-    finally:
-        load.stopped = True
-        await gatherResults(running, consumeErrors=True)
+    async with deployment(tmp_path, rate=RATE) as operator:
+        load = Load(operator)
+        running = [Deferred.fromCoroutine(load.run(index)) for index in range(CLIENTS)]
+        ends: Counter[str] = Counter()
+        try:
+            for _ in range(REPLACEMENTS):
+                await pause(0.5 * chance.random())
+                operator.write(random_entries(operator.principals, chance))
+                await operator.have_runtime_reload()
+                # Clients go on meanwhile.
+                await operator.settle()
+                judge(operator, load, ends)
+                await operator.have_gateways_reload()
+        finally:
+            load.stopped = True
+            await gatherResults(running, consumeErrors=True)
 
-    assert all(revision >= newest for revision, newest in load.admitted)
-    assert len(load.admitted) > CLIENTS
-    assert {202, 403, 404, 429, "dropped"} <= set(load.seen), load.seen
+        assert load.late == []
+        assert load.admitted > REPLACEMENTS * 5
+        statuses = {status for kind, status in load.seen if kind == "submit"}
+        assert statuses >= {202, 401, 403, 404, 429}, load.seen
+        kinds = {("stream", "event: error"), ("stream", "event: status")}
+        assert kinds | {("cancel", 200)} <= set(load.seen), load.seen
+        assert {"4 0", "6 403", "6 409"} <= set(ends), ends
 
-    # What holds in the end is the last table: with one principal that may have as many
-    # active requests as there are entries, every entry and every slot is to be had.
-    entries = Capacities().requests
-    await grants.replace([row(1, requests=entries)])
-    caller = Caller(principal(1), grants.acknowledged)
-    client_of_end = DeviceClient(reactor, service.socket)
-    made = await statuses_of(client_of_end, caller, epoch, entries + 1)
-    assert [status for status, _ in made] == [202] * entries + [429]
-    phases = Counter[int]()
-    for _, request_id in made[:-1]:
-        window = await client_of_end.read(caller, epoch, request_id, 0)
-        phases[window.reply.phase] += 1
-    assert phases[Phase.RUNNING] + phases[Phase.COMPLETED] >= SLOTS
-
-    quotas = {number: 1 + number % 5 for number in range(1, PRINCIPALS + 1)}
-    await grants.replace([row(number, requests=n) for number, n in quotas.items()])
-    await client_of_end.close()
-    client_of_end = DeviceClient(reactor, service.socket)
-    for number, quota in quotas.items():
-        caller = Caller(principal(number), grants.acknowledged)
-        made = await statuses_of(client_of_end, caller, epoch, quota + 1)
-        assert [status for status, _ in made] == [202] * quota + [429]
-    await client_of_end.close()
-    await client.close()
+        http = Http()
+        quotas = {owner: 1 + owner.number % 5 for owner in operator.principals}
+        assert sum(quotas.values()) <= SLOTS
+        await replace(
+            operator,
+            [
+                owner.entry(requests=quota, tokens=TOKENS, model=MODEL)
+                for owner, quota in quotas.items()
+            ],
+        )
+        await free_of_leftovers(operator)
+        for owner, quota in quotas.items():
+            found = await statuses_of(operator, http, owner, quota + 1)
+            assert found == [202] * quota + [429], owner
+        # With one principal that may have as many active requests as there are
+        # entries, every entry and every slot is to be had.
+        (first, *_) = operator.principals
+        await replace(
+            operator, [first.entry(requests=ENTRIES, tokens=TOKENS, model=MODEL)]
+        )
+        await free_of_leftovers(operator)
+        found = await statuses_of(operator, http, first, ENTRIES + 1)
+        assert found == [202] * ENTRIES + [429]
+        stats = operator.runtime.device.stats()
+        assert (stats.leases, stats.queued) == (SLOTS, ENTRIES - SLOTS)
+        assert operator.runtime.device.invariants() == []
+        await http.pool.closeCachedConnections()
+        await load.http.pool.closeCachedConnections()
