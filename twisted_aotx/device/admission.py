@@ -9,7 +9,7 @@ The order of checks on a frame (`device.md` §3). This file is that order.
 | 4 | tick budget | waits |
 | 5 | principal and revision | 403 |
 | 6 | shape of the operation | 400 |
-| 7 | policy | 403, 400, 503 |
+| 7 | policy | its own |
 | 8 | hold | 429, 403 |
 | 9–14 | the operation | its own |
 """
@@ -156,7 +156,7 @@ def _answer_request(
 
 
 @dev
-def _dispatch(D: Any, channel: Any, length: Any, row: Any) -> None:
+def _dispatch(H: Any, D: Any, channel: Any, length: Any, row: Any) -> None:
     """Rows 6 to 14 for a frame of the grant in *row*."""
     frame = D.frame[channel]
     operation = read32(frame, AT_OPERATION)
@@ -167,7 +167,7 @@ def _dispatch(D: Any, channel: Any, length: Any, row: Any) -> None:
     if _shape_is_valid(frame, operation, length) == 0:
         answer(D, channel, BAD, 0, 0)
     elif operation == OP_POLICY:
-        answer(D, channel, policy.judge(frame, length, actions), 0, 0)
+        policy.handle_policy(H, D, channel, length, actions)
     elif held != 0:
         answer(D, channel, held, 0, 0)
     elif operation == OP_INFO:
@@ -187,8 +187,11 @@ def _dispatch(D: Any, channel: Any, length: Any, row: Any) -> None:
 
 
 @dev
-def _admit_frame(D: Any, channel: Any) -> Any:
-    """Answer one frame of a peer; 1 if it counts against the tick's budget."""
+def _admit_frame(H: Any, D: Any, channel: Any) -> Any:
+    """
+    Answer one frame of a peer, or note that its reply waits; 1 if it counts against
+    the tick's budget.
+    """
     length = D.frame_length[channel]
     frame = D.frame[channel]
     if length < HEADER or length > FRAME_BYTES:
@@ -202,8 +205,27 @@ def _admit_frame(D: Any, channel: Any) -> Any:
     if row < 0 or read64(frame, AT_REVISION) != D.g_revision:
         answer(D, channel, FORBIDDEN, 0, 0)
     else:
-        _dispatch(D, channel, length, row)
+        _dispatch(H, D, channel, length, row)
     return i64(1)
+
+
+@dev
+def _examine(H: Any, D: Any, channel: Any) -> Any:
+    """As `_admit_frame`; the reply is served now unless it waits for the store."""
+    D.waits = 0
+    counts = _admit_frame(H, D, channel)
+    if D.waits == 0:
+        serve(D, channel)
+    return counts
+
+
+@dev
+def admit_waiting(H: Any, D: Any) -> None:
+    """Examine the policy writes that waited for an earlier one, in order of arrival."""
+    channel = policy.next_waiting(D)
+    while channel >= 0:
+        _examine(H, D, channel)
+        channel = policy.next_waiting(D)
 
 
 @dev
@@ -222,7 +244,7 @@ def _admit_operator(D: Any) -> None:
 
 
 @dev
-def admit(D: Any) -> None:
+def admit(H: Any, D: Any) -> None:
     """
     Lane 0: channel 0, then round robin from the channel after the last one served.
     """
@@ -239,8 +261,7 @@ def admit(D: Any) -> None:
         if channel < 0:
             return
         bitmap_clear(D.pending, channel)
-        if _admit_frame(D, channel) == 1:
+        if _examine(H, D, channel) == 1:
             budget -= 1
             D.scan_position = channel
-        serve(D, channel)
         start = channel + 1

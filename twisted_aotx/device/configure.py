@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted_aotx.device.backend import dev, i64, store_release, u64
+from twisted_aotx.device.policy import reset_policy
 from twisted_aotx.device.requests import reset_requests
 from twisted_aotx.device.slots import reset_slots
 
@@ -43,6 +44,7 @@ def configure(H: Any, D: Any, numbers: Any, secrets: Any) -> None:
     H.region_epoch = secrets[0]
     reset_requests(D)
     reset_slots(D)
+    reset_policy(D)
 
 
 @dev

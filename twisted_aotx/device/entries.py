@@ -19,7 +19,9 @@ from twisted_aotx.device import (
 from twisted_aotx.device import (
     controls,
     engine_mail,
+    ledger,
     mailbox,
+    policy,
     roles,
     stats,
     store_mail,
@@ -140,6 +142,24 @@ def configure_role(
 def configure_control(d: Any, row: Any) -> None:
     """See `controls.configure_control`."""
     controls.configure_control(d[0], row)
+
+
+@dev
+def restore_control(d: Any, numbers: Any) -> None:
+    """See `policy.restore_control`."""
+    policy.restore_control(d[0], numbers)
+
+
+@dev
+def restore_ledger(d: Any, rows: Any) -> None:
+    """See `ledger.restore_ledger`."""
+    ledger.restore_ledger(d[0], rows)
+
+
+@dev
+def break_policy(d: Any) -> None:
+    """See `policy.break_policy`."""
+    policy.break_policy(d[0])
 
 
 @dev

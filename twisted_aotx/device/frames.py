@@ -59,6 +59,8 @@ def frame_fields(capacities: Capacities) -> list[Any]:
         ("store_channel", "<i8", channels),
         ("store_request", "<i8", channels),
         ("stores", "<i8"),
+        # 1: the frame just examined gets its reply later
+        ("waits", "<i8"),
     ]
 
 

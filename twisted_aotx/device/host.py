@@ -31,18 +31,27 @@ from twisted_aotx.device.numbers import (
     STAT_FRAMES,
     STAT_HELD,
     STAT_LEASES,
+    STAT_POLICY_STATE,
     STAT_QUEUED,
     STAT_ROLES,
     STAT_TICKS,
+    STAT_USAGE_PENDING,
+    STAT_USAGE_REVIEWED,
     WORD_FLUSH,
     WORD_HELD,
     WORD_RESTORING,
 )
 from twisted_aotx.device.orders import OrderReader
-from twisted_aotx.device.records import RecordReader
+from twisted_aotx.device.records import RecordReader, policy_rows, policy_words
 from twisted_aotx.errors import ChannelBusy, ConfigError
 from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
-from twisted_aotx.orders import OpenOrder, SourceRecord, StopOrder, StoreRecord
+from twisted_aotx.orders import (
+    OpenOrder,
+    SourceRecord,
+    StopOrder,
+    StoredPolicy,
+    StoreRecord,
+)
 
 
 @implementer(IDevice)
@@ -184,6 +193,9 @@ class Device:
             held=bool(words[STAT_HELD]),
             roles_active=words[STAT_ROLES],
             busy_ns=words[STAT_BUSY_NS],
+            usage_pending=words[STAT_USAGE_PENDING],
+            usage_reviewed=words[STAT_USAGE_REVIEWED],
+            policy_state=words[STAT_POLICY_STATE],
         )
 
     def set_engine(self, role: int, active: bool) -> None:
@@ -224,6 +236,21 @@ class Device:
     def finish_record(self, saved: bool) -> None:
         """See `IDevice.finish_record`."""
         self._launch.on_host(entries.finish_record, int(saved))
+
+    def restore_policy(self, policy: StoredPolicy) -> None:
+        """See `IDevice.restore_policy`."""
+        if max(policy.frontier, policy.saved_generation) >= 1 << 63:
+            # No device counts that far: it was not one of ours that wrote it.
+            self.break_policy()
+            return
+        ledger = policy_rows(policy.ledger)
+        self._launch.on_device(entries.restore_control, policy_words(policy))
+        if len(ledger):
+            self._launch.on_device(entries.restore_ledger, ledger)
+
+    def break_policy(self) -> None:
+        """See `IDevice.break_policy`."""
+        self._launch.on_device(entries.break_policy)
 
     def flush(self) -> None:
         """See `IDevice.flush`."""

@@ -130,9 +130,43 @@ def _entries(D: Any) -> Iterator[str]:
             yield f"entry {n} has a finish but did not complete"
 
 
+def _usage(D: Any) -> Iterator[str]:
+    active = sum(int(phase) in _ACTIVE for phase in D["r_phase"])
+    pending = int(D["completions"]) - int(D["frontier"])
+    if int(D["active"]) != active:
+        yield f"{int(D['active'])} active requests are counted, not {active}"
+    if not 0 <= pending <= len(D["v_role"]) - active:
+        yield f"{pending} usage records leave no room for {active} active requests"
+    if int(D["policy_batch"]) + int(D["policy_recording"]) > pending:
+        yield "a batch holds more usage records than are pending"
+
+
+def _ledger(D: Any) -> Iterator[str]:
+    found: list[int] = []
+    for bucket in D["ledger_bucket"][D["ledger_bucket"] > 0]:
+        row = int(bucket) - 1
+        while row >= 0 and len(found) <= len(D["ledger_next"]):
+            found.append(row)
+            row = int(D["ledger_next"][row])
+    rows = list(range(1, int(D["ledger_rows"]) + 1))
+    if sorted(found) != rows:
+        yield "the ledger's index does not hold exactly the rows in use"
+    if len({tuple(map(int, D["ledger_key"][row])) for row in rows}) != len(rows):
+        yield "two rows of the ledger have the same principal and model"
+    total = sum(map(int, D["ledger_requests"])) - int(D["ledger_base"])
+    if (total - int(D["policy_reviewed"])) % (1 << 64):
+        yield f"the ledger grew by {total} requests, not {int(D['policy_reviewed'])}"
+    counted = int(D["policy_completed"]) + int(D["policy_refused"])
+    if not int(D["policy_broken"]) and counted != int(D["policy_reviewed"]):
+        yield f"{counted} reviewed records are counted"
+
+
 def find_violations(D: Any) -> list[str]:
     """
     Check a snapshot of region D (one record); every broken invariant as a sentence.
     """
-    checks = (_lists, _queues, _index, _quotas, _leases, _entries)
+    checks = (
+        *(_lists, _queues, _index, _quotas, _leases, _entries),
+        *(_usage, _ledger),
+    )
     return [sentence for check in checks for sentence in check(D)]

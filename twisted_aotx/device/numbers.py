@@ -11,7 +11,17 @@ from enum import IntEnum
 from typing import Final
 
 from twisted_aotx import limits
-from twisted_aotx.wire.numbers import Action, Finish, Operation, Phase, Status
+from twisted_aotx.wire.numbers import (
+    Action,
+    Finish,
+    Operation,
+    Phase,
+    PolicyAction,
+    PolicyReason,
+    PolicyResult,
+    PolicyState,
+    Status,
+)
 
 
 class Event(IntEnum):
@@ -71,7 +81,11 @@ STAT_DROPPED: Final = 4
 STAT_HELD: Final = 5
 STAT_ROLES: Final = 6
 STAT_BUSY_NS: Final = 7
-STAT_COUNT: Final = 8
+# 8 and 9 are those of media.
+STAT_USAGE_PENDING: Final = 10
+STAT_USAGE_REVIEWED: Final = 11
+STAT_POLICY_STATE: Final = 12
+STAT_COUNT: Final = 13
 
 #: Who runs a role's sequences.
 KIND_NONE: Final = 0
@@ -136,3 +150,30 @@ EVENTS: Final = limits.EVENTS_PER_SLOT
 EVENT_BYTES: Final = limits.EVENT_BYTES_PER_SLOT
 FRAME_BYTES: Final = limits.PACKET_BYTES_MAX
 HEADER: Final = limits.HEADER_BYTES
+
+#: What `wire.md` §11 fixes [D11].
+POLICY_ABI: Final = 3
+POLICY_MODE: Final = 2
+
+POLICY_PAUSE: Final = int(PolicyAction.PAUSE)
+POLICY_RESUME: Final = int(PolicyAction.RESUME)
+POLICY_STOP: Final = int(PolicyAction.STOP)
+POLICY_REVIEW_ON: Final = int(PolicyAction.REVIEW_ON)
+POLICY_REVIEW_OFF: Final = int(PolicyAction.REVIEW_OFF)
+
+STATE_QUIET: Final = int(PolicyState.QUIET)
+STATE_ACTIVE: Final = int(PolicyState.ACTIVE)
+STATE_PAUSED: Final = int(PolicyState.PAUSED)
+STATE_STOPPED: Final = int(PolicyState.STOPPED)
+STATE_ERROR: Final = int(PolicyState.ERROR)
+STATE_RECORDING: Final = int(PolicyState.RECORDING)
+
+REASON_QUIET: Final = int(PolicyReason.QUIET)
+REASON_FOREGROUND: Final = int(PolicyReason.FOREGROUND)
+REASON_PAUSED: Final = int(PolicyReason.PAUSED)
+REASON_CAPACITY: Final = int(PolicyReason.CAPACITY)
+REASON_ACTIVE: Final = int(PolicyReason.ACTIVE)
+REASON_DISABLED: Final = int(PolicyReason.DISABLED)
+
+RESULT_OK: Final = int(PolicyResult.OK)
+RESULT_CAPACITY: Final = int(PolicyResult.CAPACITY)

@@ -24,6 +24,7 @@ from twisted_aotx.orders import (
     LedgerRow,
     RemovalRecord,
     SourceRecord,
+    StoredPolicy,
     StoreRecord,
 )
 
@@ -78,6 +79,30 @@ def _ledger(words: list[int], rows: Any) -> LedgerRecord:
         saved_generation=words[2],
         rows=tuple(map(_ledger_row, rows[: words[3]].tolist())),
     )
+
+
+def policy_words(policy: StoredPolicy) -> Any:
+    """What `policy.restore_control` takes."""
+    control = policy.control
+    words = (
+        control.control_revision,
+        control.review,
+        control.paused,
+        control.stopped,
+        policy.frontier,
+        policy.saved_generation,
+    )
+    return np.array([int(word) for word in words], np.uint64)
+
+
+def policy_rows(ledger: Sequence[LedgerRow]) -> Any:
+    """What `ledger.restore_ledger` takes."""
+    rows = np.zeros((len(ledger), LEDGER_WORDS), np.uint64)
+    for n, row in enumerate(ledger):
+        rows[n, 0:2] = words_of(row.principal)
+        rows[n, 2:6] = words_of(row.model_sha256)
+        rows[n, 6:9] = row.requests, row.prompt_tokens, row.sampled_tokens
+    return rows
 
 
 _READ: dict[int, Callable[[list[int], Any], StoreRecord]] = {

@@ -28,6 +28,7 @@ from twisted_aotx.device.numbers import (
     RUNNING,
     UNAVAILABLE,
 )
+from twisted_aotx.device.usage import record_usage, usage_room
 from twisted_aotx.limits import (
     PAYLOAD_BYTES_MAX,
     PAYLOAD_OVERHEAD_BYTES_MAX,
@@ -68,6 +69,8 @@ def request_fields(capacities: Capacities) -> list[Any]:
         ("q_tail", "<i8", (ROLE_COUNT,)),
         ("queued", "<i8"),
         ("sequence", "<i8"),
+        # queued, preparing or running
+        ("active", "<i8"),
     ]
 
 
@@ -173,9 +176,11 @@ def _unindex(D: Any, entry: Any) -> None:
 
 @dev
 def has_room(D: Any) -> Any:
-    """1 if an entry is free or can be reclaimed, else 0."""
+    """
+    1 if an entry is free or can be reclaimed and its usage will have a place, else 0.
+    """
     if D.r_head[LIST_FREE] >= 0 or D.r_head[LIST_ENDED] >= 0:
-        return i64(1)
+        return usage_room(D)
     return i64(0)
 
 
@@ -201,6 +206,7 @@ def take_entry(D: Any, principal: Any, low: Any, high: Any) -> Any:
     D.x_next[entry] = D.x_bucket[bucket] - 1
     D.x_bucket[bucket] = entry + 1
     list_append(D, LIST_ACTIVE, entry)
+    D.active += 1
     return entry
 
 
@@ -223,6 +229,8 @@ def end_request(D: Any, entry: Any, phase: Any) -> None:
     count_active(D, entry, -1)
     list_remove(D, LIST_ACTIVE, entry)
     list_append(D, LIST_ENDED, entry)
+    D.active -= 1
+    record_usage(D, entry)
 
 
 @dev

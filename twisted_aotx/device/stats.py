@@ -17,11 +17,16 @@ from twisted_aotx.device.numbers import (
     STAT_FRAMES,
     STAT_HELD,
     STAT_LEASES,
+    STAT_POLICY_STATE,
     STAT_QUEUED,
     STAT_ROLES,
     STAT_TICKS,
+    STAT_USAGE_PENDING,
+    STAT_USAGE_REVIEWED,
 )
+from twisted_aotx.device.review import policy_state
 from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST
+from twisted_aotx.device.usage import usage_pending
 
 
 @dev
@@ -40,6 +45,9 @@ def publish_stats(H: Any, D: Any) -> None:
     store_release(H.stats, STAT_DROPPED, D.dropped_events)
     store_release(H.stats, STAT_HELD, D.held)
     store_release(H.stats, STAT_ROLES, roles)
+    store_release(H.stats, STAT_USAGE_PENDING, usage_pending(D))
+    store_release(H.stats, STAT_USAGE_REVIEWED, D.policy_reviewed)
+    store_release(H.stats, STAT_POLICY_STATE, policy_state(D))
 
 
 @dev

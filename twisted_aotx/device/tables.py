@@ -22,12 +22,16 @@ from twisted_aotx.device import (
     frames,
     grants,
     kernel_engine,
+    ledger,
     mailbox,
+    policy,
     reference,
     requests,
+    review,
     roles,
     slots,
     store_mail,
+    usage,
 )
 from twisted_aotx.device.numbers import STAT_COUNT, WORD_COUNT
 from twisted_aotx.limits import Capacities
@@ -95,6 +99,10 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
             *grants.grant_fields(capacities),
             *frames.frame_fields(capacities),
             *requests.request_fields(capacities),
+            *usage.usage_fields(capacities),
+            *ledger.ledger_fields(capacities),
+            *policy.policy_fields(capacities),
+            *review.review_fields(capacities),
             *slots.slot_fields(capacities),
             *reference.reference_fields(capacities),
             *kernel_engine.kernel_engine_fields(capacities),

@@ -26,6 +26,7 @@ from twisted_aotx.device.kernel_engine import kernel_due, run_kernel_engines
 from twisted_aotx.device.mailbox import claim, copy_in, copy_out, publish_replies
 from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
 from twisted_aotx.device.requests import LIST_ACTIVE
+from twisted_aotx.device.review import review, review_is_due
 from twisted_aotx.device.saves import handle_results
 from twisted_aotx.device.slots import next_queued, work
 from twisted_aotx.device.stats import publish_stats
@@ -75,6 +76,8 @@ def _next_due(H: Any, D: Any) -> Any:
     due = D.now + HEARTBEAT_NS
     if D.held == 1:
         return due
+    if review_is_due(H, D) == 1:
+        return D.now + i64(0)
     if next_queued(D) >= 0 and D.slots_free[BITMAP_WORDS] != u64(0):
         return D.now + i64(0)
     leases = _lease_due(H, D)
@@ -88,7 +91,7 @@ def _next_due(H: Any, D: Any) -> Any:
 
 @dev
 def _run_work(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
-    """Work, engine exchange and commit; not while held."""
+    """Work, engine exchange, commit and policy review; not while held."""
     if lane == 0:
         work(H, D)
         send_orders(H, D)
@@ -107,6 +110,7 @@ def _run_work(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     barrier()
     if lane == 0:
         commit(H, D)
+        review(H, D)
 
 
 @dev
@@ -132,7 +136,7 @@ def tick_stages(
     copy_in(H, D, lane, lanes)
     barrier()
     if lane == 0:
-        admit(D)
+        admit(H, D)
     barrier()
     keep_payloads(D, B, lane, lanes)
     copy_windows(H, D, B, lane, lanes)
