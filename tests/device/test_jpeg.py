@@ -87,7 +87,6 @@ ACCEPTED = {
     "JFIF twice": insert(COLOUR, DQT, JFIF),
     "grey without JFIF": without(GREY, APP0),
     "grey of any id": edit(edit(GREY, SOF0, 6, 77), SOS, 1, 77),
-    "more marks than one": COLOUR.replace(b"\xff\xc0", b"\xff\xff\xff\xc0"),
     "a table that nobody uses": insert(COLOUR, SOF0, quantiser(3), codes(1, 3, [1])),
     "two quantisers in one segment": swap(
         COLOUR, DQT, quantiser(3), Segment(DQT, quantiser(2).body + quantiser(0).body)
@@ -129,6 +128,8 @@ REFUSED = {
     "no EOI": COLOUR[:-2],
     "half of EOI": COLOUR[:-1],
     "a byte between segments": COLOUR.replace(b"\xff\xc0", b"\0\xff\xc0"),
+    "more marks than one": COLOUR.replace(b"\xff\xc0", b"\xff\xff\xc0"),
+    "more marks than one behind data": COLOUR[:-2] + b"\xff\xff\xd9",
     "no scan": without(COLOUR, SOS),
     "no frame": without(COLOUR, SOF0),
     "nothing but a comment": put_together([Segment(COM)]),
@@ -301,11 +302,12 @@ def test_rows_beyond_the_reservation_are_no_extent() -> None:
         assert judged == (Judged(0, *size, 0, rows) if rows else Judged(6))
 
 
-def test_the_first_violation_decides() -> None:
-    """Of one header all else comes before its extent, and later faults after it."""
+def test_an_extent_is_refused_last() -> None:
+    """Everything else is status 5 before it, wherever it stands."""
     long = with_size(COLOUR, 201, 1)
 
-    assert judge_jpeg(long + b"\0").status == 6
+    assert judge_jpeg(long).status == 6
+    assert judge_jpeg(long + b"\0").status == 5
     assert judge_jpeg(edit(long, SOF0, 7, 0x12)).status == 5
     assert judge_jpeg(edit(long, APP0, 5, 2)).status == 5
 

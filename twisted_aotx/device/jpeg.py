@@ -18,9 +18,9 @@ Accepted, `D.jp_width[worker]` and `D.jp_height[worker]` are pixels,
 `D.image_dimension`, `D.image_pixels` and `D.image_patches`.
 
 Rules:
-1. The first violation in the file decides. Of a frame header it is 5 for anything else
-   before 6 for its extent: the aspect, or rows above the reservation.
-2. A marker may have more than one 0xFF before its code (ITU-T T.81, B.1.1.2).
+1. Where both statuses apply it is 5: the extent, which is the aspect and the rows that
+   are reserved, is judged at EOI.
+2. A marker is 0xFF and a code; more than one 0xFF is an unknown marker.
 3. APP0 is JFIF or refused; it may come again.
 4. Segments that are ignored are passed over and cost nothing.
 """
@@ -33,6 +33,7 @@ from twisted_aotx.device.backend import dev, i64
 from twisted_aotx.device.jpeg_headers import (
     code_table,
     frame_segment,
+    has_extent,
     jfif_segment,
     quantiser_table,
     restart_segment,
@@ -45,6 +46,7 @@ from twisted_aotx.device.jpeg_state import (
     AT_QUANTISER,
     AT_START,
     DONE,
+    NO_EXTENT,
     REFUSED,
     big16,
     jpeg_fields,
@@ -118,12 +120,11 @@ def _marker(D: Any, P: Any, worker: Any, offset: Any, size: Any) -> Any:
     if size - at < _MARKER_BYTES or P[offset + at] != _MARK:
         return 1, REFUSED
     code = i64(P[offset + at + 1])
-    if code == _MARK:
-        D.jp_at[worker] = at + 1
-        return 1, 0
     if code == _EOI:
         if at + _MARKER_BYTES != size or _is_whole(D, worker) == 0:
             return _MARKER_BYTES, REFUSED
+        if has_extent(D, worker) == 0:
+            return _MARKER_BYTES, NO_EXTENT
         D.jp_phase[worker] = DONE
         return _MARKER_BYTES, 0
     at += _MARKER_BYTES

@@ -15,7 +15,6 @@ from twisted_aotx.device.extent import image_rows, too_long
 from twisted_aotx.device.jpeg_state import (
     COEFFICIENTS,
     COMPONENTS,
-    NO_EXTENT,
     REFUSED,
     TABLES,
     big16,
@@ -82,7 +81,7 @@ def _component(D: Any, P: Any, worker: Any, at: Any, n: Any, count: Any) -> Any:
 @dev
 def frame_segment(D: Any, P: Any, worker: Any, at: Any, size: Any) -> Any:
     """
-    SOF0 or SOF2, which comes once: components, then dimensions, then the extent.
+    SOF0 or SOF2, which comes once: components and dimensions.
     """
     if D.jp_components[worker] != 0 or size < 6 or P[at] != 8:
         return REFUSED
@@ -99,15 +98,19 @@ def frame_segment(D: Any, P: Any, worker: Any, at: Any, size: Any) -> Any:
         return REFUSED
     if width * height > i64(D.image_pixels):
         return REFUSED
-    patches = i64(D.image_patches)
-    rows = image_rows(width, height, patches)
-    if too_long(width, height) == 1 or 4 * rows > patches:
-        return NO_EXTENT
     D.jp_components[worker] = count
     D.jp_width[worker] = width
     D.jp_height[worker] = height
-    D.jp_rows[worker] = rows
+    D.jp_rows[worker] = image_rows(width, height, i64(D.image_patches))
     return 0
+
+
+@dev
+def has_extent(D: Any, worker: Any) -> Any:
+    """1 if the frame is not too long, and its rows fit what is reserved for them."""
+    if too_long(i64(D.jp_width[worker]), i64(D.jp_height[worker])) == 1:
+        return 0
+    return i64(4 * i64(D.jp_rows[worker]) <= i64(D.image_patches))
 
 
 @dev

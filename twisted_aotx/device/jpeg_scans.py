@@ -3,7 +3,7 @@ The scans of a JPEG: what each may hold after those before it, and where its dat
 (`device.md` §13).
 
 Rules:
-1. The components of a scan stand in the order of the frame, each once.
+1. A scan has each of its components once.
 2. A scan of SOF0 holds all coefficients of its components, which have had no scan.
 3. A scan of SOF2 holds DC, or a band of AC of one component that has had a DC scan; it
    is the first of all its coefficients, or takes each from the bit that it is known to
@@ -42,9 +42,9 @@ _NONE = u64(0)
 
 
 @dev
-def _find_component(D: Any, worker: Any, name: Any, start: Any) -> Any:
-    """The component with id *name* among those from *start* on, or -1."""
-    for n in range(start, i64(D.jp_components[worker])):
+def _find_component(D: Any, worker: Any, name: Any) -> Any:
+    """The component with id *name*, or -1."""
+    for n in range(i64(D.jp_components[worker])):
         if D.jp_name[worker, n] == name:
             return n
     return i64(-1)
@@ -142,12 +142,12 @@ def scan_segment(D: Any, P: Any, worker: Any, at: Any, size: Any) -> Any:
     progressive = i64(D.jp_progressive[worker])
     if _is_band(progressive, count, first, last, high, low) == 0:
         return REFUSED
-    start = i64(0)
+    named = i64(0)
     for k in range(count):
-        n = _find_component(D, worker, i64(P[at + 1 + 2 * k]), start)
-        if n < 0:
+        n = _find_component(D, worker, i64(P[at + 1 + 2 * k]))
+        if n < 0 or (named >> n) & 1 == 1:
             return REFUSED
-        start = n + 1
+        named |= i64(1) << n
         ids = i64(P[at + 2 + 2 * k])
         if (
             _has_codes(D, worker, ids, first, last, high) == 0
