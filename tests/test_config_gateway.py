@@ -331,7 +331,6 @@ def test_affect_manage_beside_another_action_is_warned_about() -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "named"),
     [
-        (["metrics", "labels"], {ID: "a"}, "metrics.labels"),
         (["urls", "public"], False, "urls"),
         (["urls", "ca_file"], "ca.pem", "urls"),
     ],

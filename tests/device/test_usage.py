@@ -4,27 +4,29 @@ Usage records, their review and the ledger (`device.md` §14, D11).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 import attrs
 import pytest
 
 from tests.device.capacities import SMALL
-from tests.device.driver import Driver
 from tests.device.making import (
-    EMIT,
-    HELLO,
-    OPENED,
     P1,
     P2,
     REFUSED,
-    grant,
-    new_device,
-    played_engine,
 )
-from tests.device.storing import Storing
-from twisted_aotx.limits import BATCH_RECORDS_MAX, USAGE_RECORDS
+from tests.device.storing import (
+    Storing,
+    cancelled,
+    make_world,
+    model,
+    nobody,
+    numbers,
+    reviewed,
+    row,
+    use,
+)
+from twisted_aotx.limits import BATCH_RECORDS_MAX
 from twisted_aotx.orders import (
     ControlRecord,
     LedgerRecord,
@@ -38,57 +40,6 @@ from twisted_aotx.wire.numbers import (
     PolicyResult,
     PolicyState,
 )
-from twisted_aotx.wire.packet import join
-
-ROLES = (2, 3)
-PRESSING = 3072
-
-
-def model(role: int) -> bytes:
-    return hashlib.sha256(b"model of role %d" % role).digest()
-
-
-def row(
-    principal: bytes, role: int, requests: int, prompt: int, sampled: int
-) -> LedgerRow:
-    return LedgerRow(
-        principal=principal,
-        model_sha256=model(role),
-        requests=requests,
-        prompt_tokens=prompt,
-        sampled_tokens=sampled,
-    )
-
-
-def nobody(requests: int, prompt: int, sampled: int) -> LedgerRow:
-    return LedgerRow(
-        principal=bytes(16),
-        model_sha256=bytes(32),
-        requests=requests,
-        prompt_tokens=prompt,
-        sampled_tokens=sampled,
-    )
-
-
-def make_world(stored: StoredPolicy | None = None, *, broken: bool = False) -> Storing:
-    engines = [
-        played_engine(role, capacity=7, sequence_tokens=SMALL.sequence_tokens)
-        for role in ROLES
-    ]
-    device = new_device(SMALL, engines)
-    world = Storing(device, Driver(device, SMALL))
-    if stored is not None:
-        device.restore_policy(stored)
-    if broken:
-        device.break_policy()
-    install(world)
-    return world
-
-
-def install(world: Storing) -> None:
-    both = {"models": 0b1100, "requests": 16}
-    rows = grant(P1, actions=1 | 8 | 128, **both), grant(P2, actions=1 | 8, **both)
-    assert world.driver.install(*rows) == 200
 
 
 @pytest.fixture
@@ -99,12 +50,6 @@ def world() -> Iterator[Storing]:
     made.device.free()
 
 
-def reviewed() -> Storing:
-    made = make_world()
-    assert made.write(PolicyAction.REVIEW_ON, 1)[0] == 200
-    return made
-
-
 @pytest.fixture
 def reviewing() -> Iterator[Storing]:
     """With the review on."""
@@ -112,48 +57,6 @@ def reviewing() -> Iterator[Storing]:
     yield made
     made.device.close()
     made.device.free()
-
-
-#: Each request of a test has an id of its own.
-_numbers = iter(range(1, 1 << 40))
-
-
-def use(
-    world: Storing,
-    principal: bytes = P1,
-    role: int = 2,
-    *,
-    prompt: int = 5,
-    sampled: int = 3,
-) -> None:
-    """
-    One request from its admission to its end, in three ticks; the last one ends it.
-    """
-    driver = world.driver
-    assert driver.submit(next(_numbers), principal, role=role) == 202
-    (order,) = driver.opens()
-    driver.report(order, OPENED, prompt)
-    if sampled:
-        driver.report(order, EMIT, sampled, b"x")
-    driver.end(order, 4, 1)
-    driver.step()
-
-
-def cancelled(world: Storing, count: int) -> None:
-    """*count* requests that a new grant table ends, eight in a tick, 16 at a time."""
-    driver = world.driver
-    while count:
-        for channel in range(1, 9):
-            if not count:
-                break
-            header = driver.submit_header(next(_numbers))
-            driver.publish(channel, join(header, HELLO))
-            count -= 1
-        driver.step()
-        for channel in list(world.device.collect()):
-            driver.take(channel)
-        install(world)
-        driver.opens()
 
 
 class TestRecords:
@@ -339,7 +242,7 @@ class TestForeground:
         """Interrupted by 1; the same records are taken when it is over."""
         world = reviewing
         use(world)
-        assert world.driver.submit(next(_numbers)) == 202
+        assert world.driver.submit(next(numbers)) == 202
 
         report = world.read()
         assert (report.interrupted, report.state) == (1, PolicyState.QUIET)
@@ -360,7 +263,7 @@ class TestForeground:
         """What is at the store is not interrupted."""
         use(reviewing)
         reviewing.driver.step()
-        assert reviewing.driver.submit(next(_numbers)) == 202
+        assert reviewing.driver.submit(next(numbers)) == 202
         reviewing.save()
 
         report = reviewing.read()
@@ -401,7 +304,7 @@ class TestForeground:
     def test_an_accepted_action_drops_a_batch(self, reviewing: Storing) -> None:
         """One that was begun in the tick in which the store has the action."""
         driver = reviewing.driver
-        driver.submit(next(_numbers))
+        driver.submit(next(numbers))
         (order,) = driver.opens()
         driver.open_one(order)
         reviewing.publish(5, PolicyAction.REVIEW_ON, 2)
@@ -505,145 +408,7 @@ class TestFullLedger:
         world.device.free()
 
 
-class TestRing:
-    """
-    A ring that fills.
-    """
-
-    def test_three_quarters(self, world: Storing) -> None:
-        """
-        With the review off and while paused nothing is taken of 3,071 records; one more
-        and batches are committed, in the foreground, too.
-        """
-        world.write(PolicyAction.PAUSE, 1)
-        cancelled(world, PRESSING - 2)
-        assert world.driver.submit(next(_numbers), P2) == 202
-        (busy,) = world.driver.opens()
-        use(world)
-        for _ in range(3):
-            world.driver.step()
-        assert world.read().pending == PRESSING - 1
-        assert [x for x in world.take() if isinstance(x, LedgerRecord)] == []
-
-        use(world)
-        for _ in range(2):
-            world.driver.step()
-        assert world.read().reason == PolicyReason.DISABLED
-        (record,) = world.take()
-        assert isinstance(record, LedgerRecord)
-        world.finish()
-        world.driver.step()
-
-        report = world.read()
-        assert (report.source_frontier, report.pending) == (64, PRESSING - 64)
-        assert (report.state, report.interrupted) == (PolicyState.PAUSED, 0)
-        for _ in range(3):
-            world.driver.step()
-        assert world.take() == []
-        world.driver.play(busy)
-
-    def test_the_reason_is_capacity(self, reviewing: Storing) -> None:
-        """With the review on; foreground work does not matter any more."""
-        reviewing.write(PolicyAction.PAUSE, 2)
-        cancelled(reviewing, PRESSING + 2 * BATCH_RECORDS_MAX)
-        assert reviewing.driver.submit(next(_numbers), P2) == 202
-        reviewing.write(PolicyAction.RESUME, 3)
-
-        report = reviewing.read()
-        assert (report.state, report.reason) == (
-            PolicyState.QUIET,
-            PolicyReason.CAPACITY,
-        )
-
-    def test_in_state_error(self) -> None:
-        """4,096 records are kept; the oldest is passed over for one more."""
-        world = make_world(broken=True)
-        cancelled(world, USAGE_RECORDS)
-        report = world.read()
-        assert (report.pending, report.refused, report.source_frontier) == (4096, 0, 0)
-        assert world.take() == []
-
-        use(world)
-        use(world)
-        report = world.read()
-        assert (report.pending, report.refused, report.source_frontier) == (4096, 2, 2)
-        assert report.state == PolicyState.ERROR
-        assert report.completed == 0
-        assert world.take() == []
-        world.device.free()
-
-
-class TestFlush:
-    """
-    An orderly stop writes out what waits.
-    """
-
-    @pytest.mark.parametrize(
-        "action", [None, PolicyAction.PAUSE, PolicyAction.STOP, PolicyAction.REVIEW_OFF]
-    )
-    def test_all_of_it(self, world: Storing, action: int | None) -> None:
-        """Whatever the controls are, with a request that still runs."""
-        cancelled(world, 2 * BATCH_RECORDS_MAX + 1)
-        if action is not None:
-            world.write(action, 1)
-        world.driver.submit(next(_numbers), P2)
-        world.take()
-
-        world.device.flush()
-        for _ in range(12):
-            world.driver.step()
-            world.save()
-
-        assert world.device.stats().usage_pending == 0
-        assert [batch.frontier for batch in world.batches()] == [64, 128, 129]
-
-
-class TestDue:
-    """
-    When the next tick has to run.
-    """
-
-    def test_a_batch_asks_for_its_tick(self, reviewing: Storing) -> None:
-        """Begun: at once. At the store: nothing polls. Done: at the next heartbeat."""
-        assert not reviewing.is_due()
-        use(reviewing)
-        assert reviewing.is_due()
-        reviewing.driver.step()
-        assert not reviewing.is_due()
-        reviewing.save()
-        assert not reviewing.is_due()
-
-    def test_the_next_batch_follows_at_once(self, world: Storing) -> None:
-        cancelled(world, BATCH_RECORDS_MAX + 1)
-        assert not world.is_due()
-        world.write(PolicyAction.REVIEW_ON, 1)
-        assert world.is_due()
-        world.driver.step()
-        world.driver.step()
-        world.save()
-        assert world.is_due()
-
-    def test_a_flush_asks_too(self, world: Storing) -> None:
-        use(world)
-        assert not world.is_due()
-        world.device.flush()
-        world.driver.step()
-        assert world.is_due()
-
-    def test_held_polls_nothing(self, reviewing: Storing) -> None:
-        use(reviewing)
-        reviewing.device.set_hold(True)
-        reviewing.driver.step()
-        assert not reviewing.is_due()
-
-    def test_a_write_that_waits_polls_nothing(self, world: Storing) -> None:
-        world.publish(1, PolicyAction.PAUSE, 1)
-        world.publish(2, PolicyAction.PAUSE, 1)
-        world.driver.step()
-        assert not world.is_due()
-
-
-def test_numbers_go_on_after_a_restart() -> None:
+def testnumbers_go_on_after_a_restart() -> None:
     """D13: completion order goes on from the frontier."""
     stored = StoredPolicy(
         control=ControlRecord(

@@ -141,6 +141,52 @@ async def test_models_are_counted_from_admission_to_their_end(
 
 
 @asynchronous
+async def test_usage_is_told_under_the_operators_labels(serve: Serve) -> None:
+    """
+    Requests and their tokens by label and alias, once; a request keeps its label.
+    """
+    gateway = await serve(metric_labels={P1: "web"})
+    gateway.device.on_submit = lambda request: request.complete(b"hi", finish=2)
+    await gateway.post(CHAT, body(model="org/m"))
+    await stream(gateway, json=body(model="org/m", stream=True))
+    gateway.device.on_submit = lambda _: None
+    made = (await gateway.post(REQUESTS, body())).json["id"]
+    request = gateway.device.requests[P1, bytes.fromhex(made[21:])]
+
+    sample = await scraped(gateway)
+    usage = partial(at, sample, principal="web")
+    assert usage("aotx_usage_admissions_total", model="org/m") == 2
+    assert usage("aotx_usage_admissions_total", model="m") == 1
+    assert usage("aotx_usage_requests_total", model="org/m") == 2
+    assert usage("aotx_usage_requests_total", model="m") is None
+    ended = next(iter(gateway.device.requests.values()))
+    prompt, sampled = ended.prompt_tokens, ended.sampled_tokens
+    assert prompt > 0
+    assert sampled > 0
+    assert usage("aotx_usage_prompt_tokens_total", model="org/m") == 2 * prompt
+    assert usage("aotx_usage_completion_tokens_total", model="org/m") == 2 * sampled
+
+    request.end(Phase.CANCELLED, 409, 1)
+    for _ in range(2):
+        await gateway.get(f"{REQUESTS}/{made}")
+    sample = await scraped(gateway)
+    assert at(sample, "aotx_usage_requests_total", principal="web", model="m") == 1
+
+
+@asynchronous
+async def test_without_labels_no_principal_is_told(serve: Serve) -> None:
+    """
+    Off by default; and one principal's label says nothing of another.
+    """
+    for labels in ({}, {PRINCIPALS[1].id: "batch"}):
+        gateway = await serve(metric_labels=labels)
+        gateway.device.on_submit = lambda request: request.complete(b"hi")
+        await gateway.post(CHAT, body())
+        sample = await scraped(gateway)
+        assert [name for name, _ in sample if name.startswith("aotx_usage")] == []
+
+
+@asynchronous
 async def test_exchanges_are_counted_with_their_failures(gateway: Serving) -> None:
     await gateway.get("/v1/models")
     gateway.device.before = partial(reply_to, status=429)
@@ -247,7 +293,7 @@ def test_every_name_of_the_page_is_a_metric(request: pytest.FixtureRequest) -> N
 
 def test_what_is_remembered_is_bounded() -> None:
     finished: list[tuple[str, str]] = []
-    outcomes = Outcomes(lambda *seen: finished.append(seen))
+    outcomes = Outcomes(lambda model, finish, *_: finished.append((model, finish)))
     for number in range(REMEMBERED_MAX + 5):
         outcomes.admitted(1, number.to_bytes(16, "big"), "m")
     assert len(outcomes) == REMEMBERED_MAX

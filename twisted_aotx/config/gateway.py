@@ -182,8 +182,6 @@ def _check_tls(top: Section, settings: GatewaySettings) -> None:
 
 def _warn_unserved(top: Section, settings: GatewaySettings) -> None:
     """Say which keys of the contract do nothing yet, where they would do something."""
-    if settings.metric_labels:
-        top.warn("metrics.labels", "this version tells no metric by principal")
     if settings.urls != URLRules():
         top.warn("urls", "this version imports nothing from URLs")
 

@@ -97,12 +97,15 @@ def policy_words(policy: StoredPolicy) -> Any:
 
 def policy_rows(ledger: Sequence[LedgerRow]) -> Any:
     """What `ledger.restore_ledger` takes."""
-    rows = np.zeros((len(ledger), LEDGER_WORDS), np.uint64)
-    for n, row in enumerate(ledger):
-        rows[n, 0:2] = words_of(row.principal)
-        rows[n, 2:6] = words_of(row.model_sha256)
-        rows[n, 6:9] = row.requests, row.prompt_tokens, row.sampled_tokens
-    return rows
+    rows = [
+        (
+            *words_of(row.principal),
+            *words_of(row.model_sha256),
+            *(row.requests, row.prompt_tokens, row.sampled_tokens),
+        )
+        for row in ledger
+    ]
+    return np.array(rows, np.uint64).reshape(len(rows), LEDGER_WORDS)
 
 
 _READ: dict[int, Callable[[list[int], Any], StoreRecord]] = {

@@ -59,7 +59,8 @@ async def admit(call: Call, judge: Judge) -> Admitted | None:
     await call.gateway.client.submit(
         call.caller, handle.epoch, handle.id, form.submission
     )
-    call.gateway.metrics.admitted(handle.epoch, handle.id, form.model)
+    label = call.settings.metric_labels.get(call.principal.id, "")
+    call.gateway.metrics.admitted(handle.epoch, handle.id, form.model, label)
     return Admitted(
         handle=handle, form=form, output_bytes=reply.information.output_bytes
     )

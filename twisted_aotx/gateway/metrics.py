@@ -4,7 +4,8 @@ What a gateway counts, for Prometheus (`http.md` §4).
 Rules:
 
 1. No label holds anything that a caller chooses: no principal, token, id, path argument
-   or query; a route is named by its pattern, an unknown method or path by `other`.
+   or query; a route is named by its pattern, an unknown method or path by `other`. The
+   operator may choose labels for principals (`usage_counts`).
 2. Counting neither fails nor waits. What is only known when asked (budgets, exchanges
    under way) is asked at the scrape.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from prometheus_client import (
@@ -30,6 +31,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from twisted_aotx.gateway.outcomes import Outcomes
+from twisted_aotx.gateway.usage_counts import UsageCounts
+
+if TYPE_CHECKING:
+    from twisted_aotx.wire.packet import ReplyHeader
 
 #: Of routes, methods and models that are none of ours.
 OTHER: Final = "other"
@@ -70,6 +75,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.outcomes = Outcomes(self._finished)
+        self.usage = UsageCounts(self.registry)
         self._count_requests()
         self._count_exchanges()
         self._ready = Gauge(
@@ -188,12 +194,15 @@ class Metrics:
         """
         self._failures.labels(operation, error).inc()
 
-    def admitted(self, epoch: int, request_id: bytes, model: str) -> None:
+    def admitted(
+        self, epoch: int, request_id: bytes, model: str, label: str = ""
+    ) -> None:
         """
-        The device took a request for the alias *model*.
+        The device took a request for the alias *model* of a principal with *label*.
         """
         self._admissions.labels(model).inc()
-        self.outcomes.admitted(epoch, request_id, model)
+        self.usage.admitted(label, model)
+        self.outcomes.admitted(epoch, request_id, model, label)
 
     def cancelled(self, epoch: int, request_id: bytes) -> None:
         """
@@ -202,8 +211,11 @@ class Metrics:
         model = self.outcomes.model(epoch, request_id) or OTHER
         self._cancels.labels(model).inc()
 
-    def _finished(self, model: str, finish: str) -> None:
+    def _finished(
+        self, model: str, finish: str, label: str, reply: ReplyHeader
+    ) -> None:
         self._finishes.labels(model, finish).inc()
+        self.usage.ended(label, model, reply)
 
     def watch(
         self,

@@ -16,6 +16,9 @@ from twisted_aotx.wire.numbers import TERMINAL_PHASES, Finish, Phase
 if TYPE_CHECKING:
     from twisted_aotx.wire.packet import ReplyHeader
 
+#: Takes alias, finish, label and reply.
+Finished = Callable[[str, str, str, "ReplyHeader"], object]
+
 #: As many as the largest device holds (D7).
 REMEMBERED_MAX: Final = 65_536
 
@@ -25,24 +28,29 @@ class Outcomes:
     The requests of one gateway whose end it has not seen.
     """
 
-    def __init__(self, finished: Callable[[str, str], object]) -> None:
+    def __init__(self, finished: Finished) -> None:
         """
         Args:
-            finished: Called once for each request with its alias and how it ended:
-                `stop`, `length`, `failed` or `cancelled`.
+            finished: Called once for each request with its alias, how it ended
+                (`stop`, `length`, `failed` or `cancelled`), its principal's label and
+                the reply that told of it.
         """
         self._finished = finished
         #: The oldest first.
-        self._models: dict[tuple[int, bytes], str] = {}
+        self._models: dict[tuple[int, bytes], tuple[str, str]] = {}
 
     def __len__(self) -> int:
         return len(self._models)
 
-    def admitted(self, epoch: int, request_id: bytes, model: str) -> None:
+    def admitted(
+        self, epoch: int, request_id: bytes, model: str, label: str = ""
+    ) -> None:
         """
         Remember a request, and forget the oldest when there are too many.
+
+        *label* is its principal's in `metrics.labels`, or empty.
         """
-        self._models[epoch, request_id] = model
+        self._models[epoch, request_id] = model, label
         if len(self._models) > REMEMBERED_MAX:
             del self._models[next(iter(self._models))]
 
@@ -50,16 +58,18 @@ class Outcomes:
         """
         The alias of a request that is remembered.
         """
-        return self._models.get((epoch, request_id))
+        model, _ = self._models.get((epoch, request_id), (None, ""))
+        return model
 
     def seen(self, epoch: int, request_id: bytes, reply: ReplyHeader) -> None:
         """
         A READ or CANCEL was answered with *reply*.
         """
         if reply.phase in TERMINAL_PHASES:
-            model = self._models.pop((epoch, request_id), None)
-            if model is not None:
-                self._finished(model, _finish(reply))
+            known = self._models.pop((epoch, request_id), None)
+            if known is not None:
+                model, label = known
+                self._finished(model, _finish(reply), label, reply)
 
 
 def _finish(reply: ReplyHeader) -> str:
