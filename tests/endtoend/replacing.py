@@ -34,6 +34,7 @@ from twisted_aotx.config.grants import grant_table
 from twisted_aotx.config.initial import new_token
 from twisted_aotx.config.runtime import load_runtime
 from twisted_aotx.device.host import Device
+from twisted_aotx.wire.numbers import Phase
 from twisted_aotx.wiring_runtime import RuntimePart
 
 PRINCIPALS = 20
@@ -133,6 +134,31 @@ class Operator:
         while device.stats().ticks < begun + 4:
             device.ring()
             await pause(0.001)
+
+
+@attrs.frozen
+class Entry:
+    """
+    What the request table holds of one request.
+    """
+
+    revision: int
+    phase: int
+    status: int
+    opened_ns: int
+    changed_ns: int
+
+
+def entries_of(operator: Operator) -> dict[tuple[bytes, bytes], Entry]:
+    """The request table, by principal and id."""
+    D = operator.runtime.device.snapshot()
+    found = {}
+    for n in range(len(D["r_phase"])):
+        if int(D["r_phase"][n]) != Phase.FREE:
+            key = D["r_principal"][n].tobytes(), D["r_id"][n].tobytes()
+            columns = ("r_revision", "r_phase", "r_status", "r_open", "r_changed")
+            found[key] = Entry(*(int(D[column][n]) for column in columns))
+    return found
 
 
 async def logged(process: Process, line: str) -> None:

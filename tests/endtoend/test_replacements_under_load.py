@@ -34,6 +34,7 @@ from tests.endtoend.replacing import (
     Operator,
     Principal,
     deployment,
+    entries_of,
     random_entries,
 )
 from twisted_aotx.limits import Capacities
@@ -165,31 +166,6 @@ class Load:
     def _saw(self, what: str, status: int) -> None:
         assert status in REFUSALS | {200, 202}, (what, status)
         self.seen[what, status] += 1
-
-
-@attrs.frozen
-class Entry:
-    """
-    What the request table holds of one request.
-    """
-
-    revision: int
-    phase: int
-    status: int
-    opened_ns: int
-    changed_ns: int
-
-
-def entries_of(operator: Operator) -> dict[tuple[bytes, bytes], Entry]:
-    """The request table, by principal and id."""
-    D = operator.runtime.device.snapshot()
-    found = {}
-    for n in range(ENTRIES):
-        if int(D["r_phase"][n]) != Phase.FREE:
-            key = D["r_principal"][n].tobytes(), D["r_id"][n].tobytes()
-            columns = ("r_revision", "r_phase", "r_status", "r_open", "r_changed")
-            found[key] = Entry(*(int(D[column][n]) for column in columns))
-    return found
 
 
 def judge(operator: Operator, load: Load, seen: Counter[str]) -> None:
