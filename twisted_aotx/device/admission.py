@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted_aotx.device import grants, policy, submit
+from twisted_aotx.device import grants, media, policy, submit
 from twisted_aotx.device.backend import dev, i64
 from twisted_aotx.device.bits import (
     bitmap_clear,
@@ -175,11 +175,7 @@ def _dispatch(H: Any, D: Any, channel: Any, length: Any, row: Any) -> None:
     elif operation == OP_METRICS:
         _answer_information(D, channel, length, row, i64(1))
     elif operation in (OP_MEDIA, OP_MEDIA_READ, OP_MEDIA_LIST):
-        # Media are off (device.md §12, rows 1 and 2).
-        status = i64(UNAVAILABLE)
-        if (actions & ACT_UPLOAD) == 0:
-            status = i64(FORBIDDEN)
-        answer(D, channel, status, 0, 0)
+        media.answer_media(H, D, channel, length, row, operation)
     elif operation in (OP_SHARED_WRITE, OP_SHARED_READ):
         answer(D, channel, UNAVAILABLE, 0, 0)
     else:

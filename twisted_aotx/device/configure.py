@@ -8,11 +8,37 @@ from __future__ import annotations
 from typing import Any
 
 from twisted_aotx.device.backend import dev, i64, store_release, u64
+from twisted_aotx.device.media_work import reset_workers
+from twisted_aotx.device.owners import reset_owners
 from twisted_aotx.device.policy import reset_policy
+from twisted_aotx.device.pool import POOL_AUDIO, POOL_BYTES, POOL_IMAGE, reset_pool
+from twisted_aotx.device.receipts import reset_receipts
 from twisted_aotx.device.requests import reset_requests
 from twisted_aotx.device.slots import reset_slots
+from twisted_aotx.device.sources import reset_sources
 
 _SECOND_NS = 1_000_000_000
+
+
+@dev
+def _configure_media(D: Any, numbers: Any) -> None:
+    """Media are off without descriptors or without bytes (`device.md` §12)."""
+    if numbers[11] > 0:
+        D.media_objects = numbers[10]
+    D.image_workers = numbers[13]
+    D.image_pixels = numbers[14]
+    D.image_dimension = numbers[15]
+    D.image_patches = numbers[16]
+    D.audio_rows = numbers[17]
+    D.audio_workers = numbers[18]
+    D.audio_frames = numbers[19]
+    reset_pool(D, i64(POOL_BYTES), numbers[11])
+    reset_pool(D, i64(POOL_IMAGE), numbers[12])
+    reset_pool(D, i64(POOL_AUDIO), numbers[17])
+    reset_owners(D)
+    reset_receipts(D)
+    reset_sources(D)
+    reset_workers(D)
 
 
 @dev
@@ -21,8 +47,10 @@ def configure(H: Any, D: Any, numbers: Any, secrets: Any) -> None:
     Set capacities and secrets, and empty every table.
 
     Args:
-        numbers: (10,) i64: slots, requests, channels, principals, prompt bytes, output
-            bytes, sequence tokens, request seconds, upload seconds, service bytes.
+        numbers: (20,) i64: slots, requests, channels, principals, prompt bytes, output
+            bytes, sequence tokens, request seconds, upload seconds, service bytes;
+            media objects and bytes, image rows, workers, pixels, dimension and patches,
+            audio rows, workers and frames.
         secrets: (3,) u64: epoch, hash key, seed key.
     """
     D.slots = numbers[0]
@@ -45,6 +73,7 @@ def configure(H: Any, D: Any, numbers: Any, secrets: Any) -> None:
     reset_requests(D)
     reset_slots(D)
     reset_policy(D)
+    _configure_media(D, numbers)
 
 
 @dev

@@ -72,6 +72,15 @@ def serve(D: Any, channel: Any) -> None:
 
 
 @dev
+def wait_for_store(D: Any) -> None:
+    """
+    The frame in work gets its reply when the store is done with a record [D12]; until
+    then its mailbox and its copy stay as they are.
+    """
+    D.waits = 1
+
+
+@dev
 def answer(D: Any, channel: Any, status: Any, phase: Any, payload: Any) -> None:
     """
     Write the reply header fields that every reply has; *payload* bytes follow it.

@@ -31,6 +31,8 @@ from twisted_aotx.device.numbers import (
     STAT_FRAMES,
     STAT_HELD,
     STAT_LEASES,
+    STAT_MEDIA_FREE,
+    STAT_MEDIA_OBJECTS,
     STAT_POLICY_STATE,
     STAT_QUEUED,
     STAT_ROLES,
@@ -113,6 +115,16 @@ class Device:
             c.request_seconds,
             c.upload_seconds,
             self.service_bytes,
+            c.media_objects,
+            c.media_bytes,
+            c.image_rows,
+            c.image_workers,
+            c.image_pixels,
+            c.image_dimension,
+            c.image_patches,
+            c.audio_rows,
+            c.audio_workers,
+            c.audio_frames,
         )
         secrets = np.array([epoch, hash_key, seed_key], np.uint64)
         self._launch.once(entries.configure, np.array(numbers, np.int64), secrets)
@@ -196,6 +208,8 @@ class Device:
             usage_pending=words[STAT_USAGE_PENDING],
             usage_reviewed=words[STAT_USAGE_REVIEWED],
             policy_state=words[STAT_POLICY_STATE],
+            media_objects=words[STAT_MEDIA_OBJECTS],
+            media_bytes_free=words[STAT_MEDIA_FREE],
         )
 
     def set_engine(self, role: int, active: bool) -> None:

@@ -14,7 +14,13 @@ from twisted_aotx import limits
 from twisted_aotx.wire.numbers import (
     Action,
     Finish,
+    MediaCommand,
+    MediaFormat,
+    MediaPhase,
+    MediaStatus,
+    Modality,
     Operation,
+    PartKind,
     Phase,
     PolicyAction,
     PolicyReason,
@@ -64,7 +70,11 @@ WORD_RECORD_TAIL: Final = 64
 WORD_RECORD_HEAD: Final = 72
 WORD_RECORD_SAVED: Final = 80
 WORD_FLUSH: Final = 88
-WORD_COUNT: Final = 96
+WORD_JOB_TAIL: Final = 96
+WORD_JOB_HEAD: Final = 104
+WORD_DONE_TAIL: Final = 112
+WORD_DONE_HEAD: Final = 120
+WORD_COUNT: Final = 128
 
 #: What the device asks of the state store: word 0 of a record.
 RECORD_SOURCE: Final = 1
@@ -81,7 +91,8 @@ STAT_DROPPED: Final = 4
 STAT_HELD: Final = 5
 STAT_ROLES: Final = 6
 STAT_BUSY_NS: Final = 7
-# 8 and 9 are those of media.
+STAT_MEDIA_OBJECTS: Final = 8
+STAT_MEDIA_FREE: Final = 9
 STAT_USAGE_PENDING: Final = 10
 STAT_USAGE_REVIEWED: Final = 11
 STAT_POLICY_STATE: Final = 12
@@ -146,6 +157,37 @@ SPAN_TEMPLATE: Final = int(SpanClass.TEMPLATE)
 SPAN_CALLER: Final = int(SpanClass.CALLER)
 SPAN_LINK: Final = int(SpanClass.LINK)
 
+MEDIA_FREE: Final = int(MediaPhase.FREE)
+MEDIA_RECEIVING: Final = int(MediaPhase.RECEIVING)
+MEDIA_HASHING: Final = int(MediaPhase.HASHING)
+MEDIA_WAITING: Final = int(MediaPhase.WAITING)
+MEDIA_DECODING: Final = int(MediaPhase.DECODING)
+MEDIA_ENCODING: Final = int(MediaPhase.ENCODING)
+MEDIA_READY: Final = int(MediaPhase.READY)
+MEDIA_REFUSED: Final = int(MediaPhase.REFUSED)
+
+REFUSED_TRANSFER: Final = int(MediaStatus.TRANSFER)
+REFUSED_LIMIT: Final = int(MediaStatus.LIMIT)
+REFUSED_DIGEST: Final = int(MediaStatus.DIGEST)
+REFUSED_CANCELLED: Final = int(MediaStatus.CANCELLED)
+REFUSED_JPEG: Final = int(MediaStatus.JPEG)
+REFUSED_PRESSURE: Final = int(MediaStatus.PRESSURE)
+
+COMMAND_BEGIN: Final = int(MediaCommand.BEGIN)
+COMMAND_CHUNK: Final = int(MediaCommand.CHUNK)
+COMMAND_END: Final = int(MediaCommand.END)
+COMMAND_CANCEL: Final = int(MediaCommand.CANCEL)
+
+FORMAT_JPEG: Final = int(MediaFormat.JPEG)
+FORMAT_WAV: Final = int(MediaFormat.WAV)
+
+MODALITY_IMAGE: Final = int(Modality.IMAGE)
+MODALITY_AUDIO: Final = int(Modality.AUDIO)
+
+PART_TEXT: Final = int(PartKind.TEXT)
+PART_IMAGE: Final = int(PartKind.IMAGE)
+PART_AUDIO: Final = int(PartKind.AUDIO)
+
 EVENTS: Final = limits.EVENTS_PER_SLOT
 EVENT_BYTES: Final = limits.EVENT_BYTES_PER_SLOT
 FRAME_BYTES: Final = limits.PACKET_BYTES_MAX
@@ -177,3 +219,4 @@ REASON_DISABLED: Final = int(PolicyReason.DISABLED)
 
 RESULT_OK: Final = int(PolicyResult.OK)
 RESULT_CAPACITY: Final = int(PolicyResult.CAPACITY)
+PAYLOAD_MAX: Final = limits.PAYLOAD_BYTES_MAX

@@ -47,6 +47,8 @@ def role_fields(capacities: Capacities) -> list[Any]:
         ("span", "u1", (ROLE_COUNT, SPAN_COUNT, SPAN_BYTES_MAX)),
         ("span_bytes", "<i8", (ROLE_COUNT, SPAN_COUNT)),
         ("prefix_bytes", "<i8", roles),
+        # of all roles together
+        ("modalities", "<i8"),
     ]
 
 
@@ -64,6 +66,7 @@ def configure_role(
     """
     D.role_kind[role] = numbers[0]
     D.role_modalities[role] = numbers[1]
+    D.modalities |= numbers[1]
     D.role_capacity[role] = numbers[2]
     D.prefix_bytes[role] = numbers[3]
     D.role_active[role] = 1

@@ -12,7 +12,14 @@ from typing import Any
 from twisted_aotx.device.admission import admit_waiting
 from twisted_aotx.device.backend import dev, i64
 from twisted_aotx.device.frames import serve
-from twisted_aotx.device.numbers import RECORD_CONTROL, RECORD_LEDGER
+from twisted_aotx.device.media import source_removed
+from twisted_aotx.device.media_work import source_saved
+from twisted_aotx.device.numbers import (
+    RECORD_CONTROL,
+    RECORD_LEDGER,
+    RECORD_REMOVAL,
+    RECORD_SOURCE,
+)
 from twisted_aotx.device.policy import control_saved
 from twisted_aotx.device.review import batch_saved
 from twisted_aotx.device.store_mail import next_result
@@ -29,6 +36,10 @@ def handle_results(H: Any, D: Any, P: Any) -> None:
             control_saved(D, at, saved)
         elif kind == RECORD_LEDGER:
             batch_saved(H, D, saved)
+        elif kind == RECORD_SOURCE:
+            source_saved(H, D, at, saved)
+        elif kind == RECORD_REMOVAL:
+            source_removed(H, D, at, saved)
         if D.record_channel[at] >= 0:
             serve(D, D.record_channel[at])
         at = next_result(H, D)

@@ -17,6 +17,8 @@ from twisted_aotx.device.numbers import (
     STAT_FRAMES,
     STAT_HELD,
     STAT_LEASES,
+    STAT_MEDIA_FREE,
+    STAT_MEDIA_OBJECTS,
     STAT_POLICY_STATE,
     STAT_QUEUED,
     STAT_ROLES,
@@ -24,6 +26,7 @@ from twisted_aotx.device.numbers import (
     STAT_USAGE_PENDING,
     STAT_USAGE_REVIEWED,
 )
+from twisted_aotx.device.pool import POOL_BYTES
 from twisted_aotx.device.review import policy_state
 from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST
 from twisted_aotx.device.usage import usage_pending
@@ -48,6 +51,9 @@ def publish_stats(H: Any, D: Any) -> None:
     store_release(H.stats, STAT_USAGE_PENDING, usage_pending(D))
     store_release(H.stats, STAT_USAGE_REVIEWED, D.policy_reviewed)
     store_release(H.stats, STAT_POLICY_STATE, policy_state(D))
+    free = D.p_size[POOL_BYTES] - D.p_used[POOL_BYTES]
+    store_release(H.stats, STAT_MEDIA_OBJECTS, D.media_live)
+    store_release(H.stats, STAT_MEDIA_FREE, free)
 
 
 @dev

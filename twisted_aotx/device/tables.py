@@ -21,17 +21,28 @@ from twisted_aotx.device import (
     engine_mail,
     frames,
     grants,
+    jpeg,
     kernel_engine,
     ledger,
     mailbox,
+    media,
+    media_mail,
+    media_work,
+    owners,
     policy,
+    pool,
+    receipts,
     reference,
     requests,
     review,
     roles,
+    sha256,
     slots,
+    source_index,
+    sources,
     store_mail,
     usage,
+    wav,
 )
 from twisted_aotx.device.numbers import STAT_COUNT, WORD_COUNT
 from twisted_aotx.limits import Capacities
@@ -51,6 +62,15 @@ _DEVICE_FIELDS: Sequence[Field] = (
     ("request_ns", "<i8"),
     ("upload_ns", "<i8"),
     ("service_bytes", "<i8"),
+    # 0 while media are off, `wire.md` §7
+    ("media_objects", "<i8"),
+    ("image_workers", "<i8"),
+    ("image_pixels", "<i8"),
+    ("image_dimension", "<i8"),
+    ("image_patches", "<i8"),
+    ("audio_workers", "<i8"),
+    ("audio_rows", "<i8"),
+    ("audio_frames", "<i8"),
     ("epoch", "<u8"),
     ("hash_key", "<u8"),
     ("seed_key", "<u8"),
@@ -81,10 +101,29 @@ def host_dtype(capacities: Capacities) -> np.dtype[Any]:
             *mailbox.ring_fields(capacities),
             *engine_mail.host_fields(capacities),
             *controls.control_host_fields(capacities),
+            *media_mail.host_fields(capacities),
             *store_mail.host_fields(capacities),
         ],
         align=True,
     )
+
+
+def source_fields(capacities: Capacities) -> list[Field]:
+    """
+    Of region D: media sources, their indexes and pools, and the work on them.
+    """
+    return [
+        *sources.source_fields(capacities),
+        *source_index.index_fields(capacities),
+        *owners.owner_fields(capacities),
+        *receipts.receipt_fields(capacities),
+        *pool.pool_fields(capacities),
+        *media.media_fields(capacities),
+        *media_work.work_fields(capacities),
+        *sha256.sha_fields("h", max(1, capacities.media_objects)),
+        *jpeg.jpeg_fields(capacities),
+        *wav.wav_fields(capacities),
+    ]
 
 
 def device_dtype(capacities: Capacities) -> np.dtype[Any]:
@@ -106,6 +145,7 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
             *slots.slot_fields(capacities),
             *reference.reference_fields(capacities),
             *kernel_engine.kernel_engine_fields(capacities),
+            *source_fields(capacities),
             *store_mail.device_fields(capacities),
         ],
         align=True,

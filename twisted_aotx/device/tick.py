@@ -24,6 +24,14 @@ from twisted_aotx.device.exchange import (
 from twisted_aotx.device.frames import copy_windows, keep_payloads
 from twisted_aotx.device.kernel_engine import kernel_due, run_kernel_engines
 from twisted_aotx.device.mailbox import claim, copy_in, copy_out, publish_replies
+from twisted_aotx.device.media import keep_chunks
+from twisted_aotx.device.media_work import (
+    expire_uploads,
+    has_media_work,
+    hash_sources,
+    media_due,
+    prepare,
+)
 from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
 from twisted_aotx.device.requests import LIST_ACTIVE
 from twisted_aotx.device.review import review, review_is_due
@@ -48,6 +56,7 @@ def _begin(H: Any, D: Any, now: Any) -> None:
     D.served = 0
     D.stores = 0
     look_at_controls(H, D)
+    D.chunks = 0
     claim(H, D)
 
 
@@ -76,13 +85,14 @@ def _next_due(H: Any, D: Any) -> Any:
     due = D.now + HEARTBEAT_NS
     if D.held == 1:
         return due
-    if review_is_due(H, D) == 1:
+    if has_media_work(D) == 1 or review_is_due(H, D) == 1:
         return D.now + i64(0)
     if next_queued(D) >= 0 and D.slots_free[BITMAP_WORDS] != u64(0):
         return D.now + i64(0)
     leases = _lease_due(H, D)
     if leases < due:
         due = leases
+    due = media_due(D, due)
     oldest = D.r_head[LIST_ACTIVE]
     if oldest >= 0 and D.r_open[oldest] + D.request_ns + 1 < due:
         due = D.r_open[oldest] + D.request_ns + 1
@@ -90,10 +100,11 @@ def _next_due(H: Any, D: Any) -> Any:
 
 
 @dev
-def _run_work(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
-    """Work, engine exchange, commit and policy review; not while held."""
+def _run_work(H: Any, D: Any, B: Any, P: Any, lane: Any, lanes: Any) -> None:
+    """Work, media, engine exchange, commit and policy review; not while held."""
     if lane == 0:
         work(H, D)
+        prepare(H, D, P)
         send_orders(H, D)
     barrier()
     render_orders(H, D, B, lane, lanes)
@@ -136,13 +147,16 @@ def tick_stages(
     copy_in(H, D, lane, lanes)
     barrier()
     if lane == 0:
+        if D.held == 0:
+            expire_uploads(H, D)
         admit(H, D)
     barrier()
     keep_payloads(D, B, lane, lanes)
+    keep_chunks(D, P, lane, lanes)
     copy_windows(H, D, B, lane, lanes)
     barrier()
     if D.held == 0:
-        _run_work(H, D, B, lane, lanes)
+        _run_work(H, D, B, P, lane, lanes)
     barrier()
     if lane == 0:
         handle_results(H, D, P)
@@ -152,6 +166,8 @@ def tick_stages(
     if lane == 0:
         publish_stats(H, D)
         publish_replies(H, D)
+        if D.held == 0:
+            hash_sources(H, D, P)
         H.outcome[0] = _next_due(H, D)
         H.outcome[1] = D.ring_broker
         H.outcome[2] = D.ring_engines
