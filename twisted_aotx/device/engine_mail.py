@@ -34,6 +34,8 @@ from twisted_aotx.device.numbers import (
     WORD_ORDER_TAIL,
 )
 from twisted_aotx.device.requests import payload_bytes_max
+from twisted_aotx.device.source_index import DIGEST_BYTES
+from twisted_aotx.device.source_leases import SOURCE_WORDS, order_fields
 from twisted_aotx.limits import SPANS_MAX, Capacities
 
 
@@ -53,6 +55,7 @@ def host_fields(capacities: Capacities) -> list[Any]:
         ("o_span_end", "<i4", (count, SPANS_MAX)),
         ("o_span_class", "u1", (count, SPANS_MAX)),
         ("o_payload", "u1", (count, payload_bytes_max(capacities))),
+        *order_fields(capacities),
         ("order_ring", "<i8", (power_of_two(4 * count), 4)),
         *((name, "<i8", slots) for name in events.split()),
         ("e_kind", "<i8", (count, EVENTS)),
@@ -91,17 +94,26 @@ def next_order(H: Any, out: Any) -> Any:
 
 @dev
 def copy_order(
-    H: Any, slot: Any, numbers: Any, rendered: Any, spans: Any, payload: Any
+    H: Any,
+    slot: Any,
+    numbers: Any,
+    rendered: Any,
+    spans: Any,
+    payload: Any,
+    sources: Any,
+    digests: Any,
 ) -> Any:
     """
     Engine side: copy the open order of *slot* and give the mailbox back.
 
     Args:
-        numbers: (14,) u64, receives generation, role, limit, temperature bits, top_p
+        numbers: (15,) u64, receives generation, role, limit, temperature bits, top_p
             bits, seed, rendered bytes, span count, payload bytes, the selection's dose
-            as u32 (0: none) and the four words of its digest.
+            as u32 (0: none) and the four words of its digest, the number of sources.
         rendered, payload: u8 buffers of 65,408 bytes.
         spans: (SPANS_MAX, 2) i64, receives (end, class).
+        sources: (REFERENCES_MAX, SOURCE_WORDS) i64 and digests (REFERENCES_MAX, 32) u8,
+            receive the sources in order of reference.
 
     Returns 1, or 0 when there is no order.
     """
@@ -124,6 +136,12 @@ def copy_order(
     for k in range(H.o_span_count[slot]):
         spans[k][0] = H.o_span_end[slot][k]
         spans[k][1] = H.o_span_class[slot][k]
+    numbers[14] = H.o_source_count[slot]
+    for n in range(H.o_source_count[slot]):
+        for k in range(SOURCE_WORDS):
+            sources[n, k] = H.o_source[slot, n, k]
+        for k in range(DIGEST_BYTES):
+            digests[n, k] = H.o_source_digest[slot, n, k]
     size = H.o_payload_bytes[slot]
     copy_bytes(payload, 0, H.o_payload[slot], 0, size, 0, 1)
     store_release(H.o_state, slot, 0)

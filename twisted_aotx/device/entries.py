@@ -21,6 +21,7 @@ from twisted_aotx.device import (
     engine_mail,
     ledger,
     mailbox,
+    media_mail,
     policy,
     roles,
     stats,
@@ -68,10 +69,19 @@ def next_order(h: Any, out: Any) -> Any:
 
 @dev
 def copy_order(
-    h: Any, slot: Any, numbers: Any, rendered: Any, spans: Any, payload: Any
+    h: Any,
+    slot: Any,
+    numbers: Any,
+    rendered: Any,
+    spans: Any,
+    payload: Any,
+    sources: Any,
+    digests: Any,
 ) -> Any:
     """See `engine_mail.copy_order`."""
-    return engine_mail.copy_order(h[0], slot, numbers, rendered, spans, payload)
+    return engine_mail.copy_order(
+        h[0], slot, numbers, rendered, spans, payload, sources, digests
+    )
 
 
 @dev
@@ -80,6 +90,24 @@ def post_event(
 ) -> Any:
     """See `engine_mail.post_event`."""
     return engine_mail.post_event(h[0], slot, generation, kind, value, data, size)
+
+
+@dev
+def take_job(h: Any, out: Any) -> Any:
+    """See `media_mail.take_job`."""
+    return media_mail.take_job(h[0], out)
+
+
+@dev
+def finish_job(h: Any, worker: Any, decoded: Any) -> None:
+    """See `media_mail.finish_job`."""
+    media_mail.finish_job(h[0], worker, decoded)
+
+
+@dev
+def read_guard(h: Any, index: Any) -> Any:
+    """See `media_mail.read_guard`."""
+    return media_mail.read_guard(h[0], index)
 
 
 @dev
@@ -190,9 +218,20 @@ WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (next_order, (_NUMBERS,)),
     (
         copy_order,
-        (0, np.zeros(14, np.uint64), _BYTES, np.zeros((1, 2), np.int64), _BYTES),
+        (
+            0,
+            np.zeros(15, np.uint64),
+            _BYTES,
+            np.zeros((1, 2), np.int64),
+            _BYTES,
+            np.zeros((1, 8), np.int64),
+            np.zeros((1, 32), np.uint8),
+        ),
     ),
     (post_event, (0, 0, 0, 0, _FROZEN, 0)),
+    (take_job, (_NUMBERS,)),
+    (finish_job, (0, 0)),
+    (read_guard, (0,)),
     (take_record, (np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64))),
     (finish_record, (0,)),
     (set_role_state, (0, 0)),

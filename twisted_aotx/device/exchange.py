@@ -32,6 +32,7 @@ from twisted_aotx.device.philox import philox_u64
 from twisted_aotx.device.render import render_prompt
 from twisted_aotx.device.requests import end_request
 from twisted_aotx.device.slots import end_lease, free_slot
+from twisted_aotx.device.source_leases import write_sources
 
 
 @dev
@@ -84,6 +85,7 @@ def render_orders(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
         H.o_temperature[slot] = D.r_temperature[request]
         H.o_top_p[slot] = D.r_top_p[request]
         write_selection(H, D, slot, request)
+        write_sources(H, D, slot, request)
         H.o_seed[slot] = philox_u64(D.seed_key, u64(D.r_sequence[request]))
 
 

@@ -24,6 +24,7 @@ from twisted_aotx.device import (
 )
 from twisted_aotx.device.attach import attach_engines
 from twisted_aotx.device.invariants import find_violations
+from twisted_aotx.device.jobs import JobReader, copy_source
 from twisted_aotx.device.numbers import (
     STAT_BUSY_NS,
     STAT_COUNT,
@@ -48,6 +49,7 @@ from twisted_aotx.device.records import RecordReader, policy_rows, policy_words
 from twisted_aotx.errors import ChannelBusy, ConfigError
 from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
 from twisted_aotx.orders import (
+    MediaJob,
     OpenOrder,
     SourceRecord,
     StopOrder,
@@ -97,6 +99,7 @@ class Device:
         self._packet = np.zeros(limits.PACKET_BYTES_MAX, np.uint8)
         self.store_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._orders = OrderReader()
+        self._jobs = JobReader()
         self._records = RecordReader()
         self._stats = np.zeros(STAT_COUNT, np.int64)
         self._configure(epoch, hash_key, seed_key)
@@ -187,6 +190,21 @@ class Device:
         if not posted:
             self.ring()
         return bool(posted)
+
+    def media_jobs(self) -> Sequence[MediaJob]:
+        """See `IDevice.media_jobs`."""
+        return self._jobs.take(self._launch)
+
+    def source_bytes(
+        self, index: int, generation: int, offset: int, size: int
+    ) -> bytes:
+        """See `IDevice.source_bytes`; *offset* is the place in the pool."""
+        return copy_source(self._launch, index, generation, offset, size)
+
+    def finish_media(self, worker: int, decoded: bool) -> None:
+        """See `IDevice.finish_media`."""
+        self._launch.on_host(entries.finish_job, worker, int(decoded))
+        self.ring()
 
     def ring(self) -> None:
         """See `IDevice.ring`."""

@@ -1,7 +1,5 @@
 """
 INFO and METRICS replies (`wire.md` §7).
-
-Media are off: their fields say so until they are served.
 """
 
 from __future__ import annotations
@@ -11,19 +9,14 @@ from typing import Any
 from twisted_aotx.device.backend import dev, i64, u64
 from twisted_aotx.device.bits import write32, write64
 from twisted_aotx.device.controls import CONTROL_ROW_BYTES, write_controls
-from twisted_aotx.device.numbers import HEADER
+from twisted_aotx.device.numbers import HEADER, MODALITY_AUDIO, MODALITY_IMAGE
+from twisted_aotx.device.pool import POOL_AUDIO, POOL_BYTES, POOL_IMAGE
 from twisted_aotx.device.roles import ROLE_FIRST, ROLE_LAST, is_available
 from twisted_aotx.limits import LINK_BYTES
 
 INFO_BYTES = 192
 _MODEL_ROW_BYTES = 40
 _SECOND_NS = 1_000_000_000
-
-#: Limits of media sources that no capacity sets (`wire.md` §13).
-_IMAGE_DIMENSION = 8192
-_IMAGE_PATCHES = 8192
-_IMAGE_ROWS = 131072
-_AUDIO_ROWS = 16384
 
 
 @dev
@@ -39,6 +32,34 @@ def _write_models(D: Any, frame: Any, roles: Any) -> Any:
                 frame[at + 8 + k] = D.role_digest[role][k]
             rows += 1
     return rows
+
+
+@dev
+def _write_media(D: Any, frame: Any, row: Any) -> None:
+    """Limits and quotas of media sources; what is off is 0."""
+    at = HEADER
+    table = D.g_table
+    on = D.media_objects > 0
+    audio = on and (D.modalities & MODALITY_AUDIO) != 0
+    write32(frame, at + 48, D.media_objects)
+    if on and (D.modalities & MODALITY_IMAGE) != 0:
+        write32(frame, at + 52, 1)
+    if audio:
+        write32(frame, at + 56, 1)
+    write32(frame, at + 60, D.g_media[table][row])
+    if on:
+        quota = D.g_media_bytes[table][row]
+        pool = u64(D.p_size[POOL_BYTES])
+        if quota < pool:
+            pool = quota
+        write64(frame, at + 64, pool)
+        write32(frame, at + 112, D.image_pixels)
+    write32(frame, at + 116, D.image_dimension)
+    write32(frame, at + 120, D.image_patches)
+    write32(frame, at + 124, D.p_size[POOL_IMAGE])
+    if audio:
+        write32(frame, at + 128, D.audio_frames)
+    write32(frame, at + 132, D.p_size[POOL_AUDIO])
 
 
 @dev
@@ -65,15 +86,11 @@ def write_information(D: Any, frame: Any, row: Any, metrics: Any) -> Any:
     write32(frame, at + 36, D.g_requests[table][row])
     write32(frame, at + 40, D.g_actions[table][row])
     write32(frame, at + 44, rows)
-    write32(frame, at + 60, D.g_media[table][row])
     if metrics == 1:
         write64(frame, at + 72, u64(D.service_bytes))
         write64(frame, at + 80, u64(D.ticks))
         write64(frame, at + 88, u64(D.now))
-    write32(frame, at + 116, _IMAGE_DIMENSION)
-    write32(frame, at + 120, _IMAGE_PATCHES)
-    write32(frame, at + 124, _IMAGE_ROWS)
-    write32(frame, at + 132, _AUDIO_ROWS)
+    _write_media(D, frame, row)
     write32(frame, at + 136, D.request_ns // _SECOND_NS)
     write32(frame, at + 140, D.upload_ns // _SECOND_NS)
     write32(frame, at + 144, D.principals)

@@ -364,10 +364,8 @@ def source_removed(H: Any, D: Any, at: Any, saved: Any) -> None:
     """
     channel = i64(D.record_channel[at])
     index = i64(D.record_index[at])
-    if (
-        D.m_phase[index] == MEDIA_READY
-        and D.m_generation[index] == D.record_generation[at]
-    ):
+    same = D.m_generation[index] == D.record_generation[at]
+    if same and D.m_phase[index] == MEDIA_READY:
         fail_removal(D, index)
         if saved == 0:
             _answer_node(D, channel, TOO_MANY, index)

@@ -196,7 +196,7 @@ def _start_checks(H: Any, D: Any, waiting: Any, pool: Any) -> None:
 
 @dev
 def _accept(H: Any, D: Any, index: Any) -> None:
-    """The check found nothing wrong: an image goes to its worker, audio to the store."""
+    """Nothing is wrong: an image goes to its worker, audio to the store."""
     worker = i64(D.m_worker[index])
     if D.m_format[index] == FORMAT_JPEG:
         D.m_rows[index] = D.jp_rows[worker]

@@ -5,15 +5,22 @@ Reading the device's orders on the host: compiled copies, then plain records.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from twisted_aotx import limits
 from twisted_aotx.device import entries
-from twisted_aotx.orders import OpenOrder, Selection, StopOrder
+from twisted_aotx.device.jobs import copy_source
+from twisted_aotx.device.source_index import DIGEST_BYTES
+from twisted_aotx.device.source_leases import SOURCE_WORDS
+from twisted_aotx.errors import SourceGone
+from twisted_aotx.orders import OpenOrder, Selection, Source, StopOrder
 
-_NUMBERS = 14
+_NUMBERS = 15
+#: References of one request, the most of any capacities.
+_REFERENCES = limits.PAYLOAD_BYTES_MAX // limits.LINK_BYTES
 
 
 def _f32(bits: int) -> float:
@@ -41,14 +48,22 @@ class OrderReader:
         self._rendered = np.zeros(limits.PAYLOAD_BYTES_MAX, np.uint8)
         self._spans = np.zeros((limits.SPANS_MAX, 2), np.int64)
         self._payload = np.zeros(limits.PAYLOAD_BYTES_MAX, np.uint8)
+        self._sources = np.zeros((_REFERENCES, SOURCE_WORDS), np.int64)
+        self._digests = np.zeros((_REFERENCES, DIGEST_BYTES), np.uint8)
 
     def take(self, launch: Any) -> Sequence[OpenOrder | StopOrder]:
-        """Every order published since the last call."""
+        """
+        Every order published since the last call.
+
+        An order whose sources are gone is left out: its lease has ended meanwhile, and
+        what follows is its stop.
+        """
         orders: list[OpenOrder | StopOrder] = []
         while launch.on_host(entries.next_order, self._entry):
             slot, generation, role, opens = self._entry.tolist()
             if opens:
-                orders.append(self._open(launch, slot))
+                with suppress(SourceGone):
+                    orders.append(self._open(launch, slot))
             else:
                 orders.append(StopOrder(slot=slot, generation=generation, role=role))
         return orders
@@ -61,6 +76,8 @@ class OrderReader:
             self._rendered,
             self._spans,
             self._payload,
+            self._sources,
+            self._digests,
         )
         numbers = [int(number) for number in self._numbers]
         spans = self._spans[: numbers[7]].tolist()
@@ -76,4 +93,19 @@ class OrderReader:
             spans=tuple((end, kind) for end, kind in spans),
             payload=self._payload[: numbers[8]].tobytes(),
             selection=_selection(numbers[9], self._numbers[10:14]),
+            sources=tuple(self._source(launch, n) for n in range(numbers[14])),
+        )
+
+    def _source(self, launch: Any, n: int) -> Source:
+        """Source *n* of the order in the buffers; raises SourceGone."""
+        kind, index, generation, offset, size, form, samples, rows = self._sources[
+            n
+        ].tolist()
+        return Source(
+            kind=kind,
+            sha256=self._digests[n].tobytes(),
+            format=form,
+            samples=samples,
+            rows=rows,
+            data=copy_source(launch, index, generation, offset, size),
         )

@@ -28,6 +28,7 @@ from twisted_aotx.device.reference_table import (
     START_CONTEXT,
     build_table,
     hash_bytes,
+    hash_more,
     push_symbol,
     table_fields,
 )
@@ -168,6 +169,14 @@ def ref_select(D: Any, s: Any, control: Any, dose: Any) -> None:
         D.ref_temperature[s] = soften(i64(D.ref_temperature[s]), dose)
     elif control == VERVE:
         D.ref_verve[s] = dose
+
+
+@dev
+def ref_mix(D: Any, s: Any, digest: Any) -> None:
+    """Take the 32 bytes of a source's *digest* into the prompt's hash of slot *s*."""
+    a, b = hash_more(D.ref_prompt_hash[s, 0], D.ref_prompt_hash[s, 1], digest, 32)
+    D.ref_prompt_hash[s, 0] = a
+    D.ref_prompt_hash[s, 1] = b
 
 
 @dev

@@ -91,8 +91,12 @@ def hash_bytes(data: Any, size: Any) -> Any:
 
     Each step is one to one, so texts that differ in one byte always differ in both.
     """
-    a = _OFFSET_A
-    b = _OFFSET_B
+    return hash_more(_OFFSET_A, _OFFSET_B, data, size)
+
+
+@dev
+def hash_more(a: Any, b: Any, data: Any, size: Any) -> Any:
+    """As `hash_bytes`, from *a* and *b* on."""
     for k in range(size):
         byte = u64(data[k])
         a = ((a ^ byte) * _PRIME_A) & _M32

@@ -6,12 +6,16 @@ Two passes over the same walk: `check_prompt` at admission (nothing is written),
 request's own copy, so the second pass trusts its shape.
 
 Order of checks: the shape of the whole payload (400); then per part in order its UTF-8
-(400), the room for it (413), its markers (400).
+(400), the room for it (413), its markers (400), or of a digest the room for its link
+(413), its modality (400) and its source (404). So there are never more references than
+a prompt has room for.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from twisted_aotx.device.backend import copy_bytes, dev, i64, u64
 from twisted_aotx.device.bits import read32, read64_first_highest
@@ -25,8 +29,17 @@ from twisted_aotx.device.markers import (
 )
 from twisted_aotx.device.numbers import (
     BAD,
+    FORMAT_JPEG,
+    FORMAT_WAV,
+    MODALITY_AUDIO,
+    MODALITY_IMAGE,
+    NOT_FOUND,
     OK,
+    PART_AUDIO,
+    PART_IMAGE,
+    PART_TEXT,
     SPAN_CALLER,
+    SPAN_LINK,
     SPAN_TEMPLATE,
     TOO_LARGE,
 )
@@ -39,10 +52,16 @@ from twisted_aotx.device.roles import (
     THINK_OPEN,
     USER_HEAD,
 )
+from twisted_aotx.device.source_index import DIGEST_BYTES, find_ready
+from twisted_aotx.device.source_leases import note_reference
 from twisted_aotx.device.utf8 import first_byte, next_state
-from twisted_aotx.limits import MESSAGES_MAX, PARTS_MAX
+from twisted_aotx.limits import LINK_BYTES, MESSAGES_MAX, PARTS_MAX
 
 _MESSAGE_ROLE_MAX = 2
+_USER = 1
+_IMAGE_LINK = np.frombuffer(b"[image:", np.uint8)
+_AUDIO_LINK = np.frombuffer(b"[audio:", np.uint8)
+_LINK_HEAD_BYTES = 7
 #: Bytes that are looked at one by one after eight that are not plain; more are likely.
 _CAREFUL_BYTES = 16
 
@@ -55,7 +74,7 @@ def head_span(role: Any) -> Any:
 
 @dev
 def _check_shape(frame: Any, start: Any, end: Any) -> Any:
-    """1 if messages and parts fill start..end exactly and are all text, else 0."""
+    """1 if messages and parts fill start..end exactly, else 0."""
     if end - start < 4:
         return i64(0)
     messages = read32(frame, start)
@@ -65,16 +84,19 @@ def _check_shape(frame: Any, start: Any, end: Any) -> Any:
     for _ in range(messages):
         if end - at < 8:
             return i64(0)
+        speaker = read32(frame, at)
         parts = read32(frame, at + 4)
-        if read32(frame, at) > _MESSAGE_ROLE_MAX or parts < 1 or parts > PARTS_MAX:
+        if speaker > _MESSAGE_ROLE_MAX or parts < 1 or parts > PARTS_MAX:
             return i64(0)
         at += 8
         for _ in range(parts):
             if end - at < 8:
                 return i64(0)
+            kind = read32(frame, at)
             size = read32(frame, at + 4)
-            # Media are off: every part but text is refused.
-            if read32(frame, at) != 0 or size > end - at - 8:
+            if kind > PART_AUDIO or size > end - at - 8:
+                return i64(0)
+            if kind != PART_TEXT and (speaker != _USER or size != DIGEST_BYTES):
                 return i64(0)
             at += 8 + size
     if at != end:
@@ -153,11 +175,33 @@ def _push_text(frame: Any, at: Any, size: Any, window: Any) -> Any:
 
 
 @dev
-def check_prompt(D: Any, role: Any, frame: Any, start: Any, end: Any) -> Any:
+def _refer(D: Any, role: Any, owner: Any, kind: Any, frame: Any, at: Any) -> Any:
+    """Note the source that a digest part names; 0, or the status of its refusal."""
+    modality = i64(MODALITY_IMAGE)
+    form = i64(FORMAT_JPEG)
+    if kind == PART_AUDIO:
+        modality = i64(MODALITY_AUDIO)
+        form = i64(FORMAT_WAV)
+    if D.media_objects == 0 or (D.role_modalities[role] & modality) == 0:
+        return i64(BAD)
+    index = find_ready(D, owner, form, frame, at)
+    if index < 0:
+        return i64(NOT_FOUND)
+    note_reference(D, index)
+    return i64(0)
+
+
+@dev
+def check_prompt(
+    D: Any, role: Any, owner: Any, frame: Any, start: Any, end: Any
+) -> Any:
     """
     Judge the payload `frame[start:end]`: (status, rendered bytes, engine marker 0/1).
+
+    `D.ref_list` has the sources of *owner* (-1: it has none) that it refers to.
     """
     none = i64(0)
+    D.refs = 0
     if _check_shape(frame, start, end) == 0:
         return i64(BAD), none, none
     window = u64(0), u64(0), i64(AGE_MAX), i64(0)
@@ -173,16 +217,26 @@ def check_prompt(D: Any, role: Any, frame: Any, start: Any, end: Any) -> Any:
         window = _push_template(D, role, head, first, window)
         rendered += D.span_bytes[role][head] - first
         for _ in range(parts):
+            kind = read32(frame, at)
             size = read32(frame, at + 4)
-            low, high, age, found, valid = _push_text(frame, at + 8, size, window)
-            window = low, high, age, found
-            if valid == 0:
-                return i64(BAD), none, none
-            rendered += size
+            if kind == PART_TEXT:
+                low, high, age, found, valid = _push_text(frame, at + 8, size, window)
+                window = low, high, age, found
+                if valid == 0:
+                    return i64(BAD), none, none
+                rendered += size
+            else:
+                # Longer than any marker, and its last bytes begin none.
+                window = u64(0), u64(0), i64(AGE_MAX), window[3]
+                rendered += LINK_BYTES
             if rendered > D.prompt_bytes:
                 return i64(TOO_LARGE), none, none
-            if (found & MEDIA_LINK) != 0:
+            if (window[3] & MEDIA_LINK) != 0:
                 return i64(BAD), none, none
+            if kind != PART_TEXT:
+                status = _refer(D, role, owner, kind, frame, at + 8)
+                if status != 0:
+                    return status, none, none
             at += 8 + size
         window = _push_template(D, role, head + 1, i64(0), window)
         rendered += D.span_bytes[role][head + 1]
@@ -226,6 +280,21 @@ def _put_template(
 
 
 @dev
+def _put_link(out: Any, at: Any, kind: Any, payload: Any, digest: Any) -> None:
+    """Write the link of the digest at byte *digest* of *payload*."""
+    if kind == PART_IMAGE:
+        copy_bytes(out, at, _IMAGE_LINK, 0, _LINK_HEAD_BYTES, 0, 1)
+    else:
+        copy_bytes(out, at, _AUDIO_LINK, 0, _LINK_HEAD_BYTES, 0, 1)
+    at += _LINK_HEAD_BYTES
+    for k in range(2 * DIGEST_BYTES):
+        digit = (i64(payload[digest + k // 2]) >> (4 * (1 - k % 2))) & 15
+        # The letters follow the digits 39 places later.
+        out[at + k] = 48 + digit + 39 * (digit // 10)
+    out[at + 2 * DIGEST_BYTES] = 0x5D
+
+
+@dev
 def render_prompt(H: Any, D: Any, payload: Any, slot: Any, request: Any) -> None:
     """
     Write prompt and span map of *request*, whose payload it is, into *slot*'s order.
@@ -247,10 +316,16 @@ def render_prompt(H: Any, D: Any, payload: Any, slot: Any, request: Any) -> None
             first = prefix
         rendered = _put_template(H, D, slot, role, head, first, rendered)
         for _ in range(parts):
+            kind = read32(payload, at)
             size = read32(payload, at + 4)
-            copy_bytes(out, rendered, payload, at + 8, size, 0, 1)
-            rendered += size
-            _end_span(H, slot, rendered, SPAN_CALLER)
+            if kind == PART_TEXT:
+                copy_bytes(out, rendered, payload, at + 8, size, 0, 1)
+                rendered += size
+                _end_span(H, slot, rendered, SPAN_CALLER)
+            else:
+                _put_link(out, rendered, kind, payload, at + 8)
+                rendered += LINK_BYTES
+                _end_span(H, slot, rendered, SPAN_LINK)
             at += 8 + size
         rendered = _put_template(H, D, slot, role, head + 1, i64(0), rendered)
     for span in range(GENERATION_HEAD, THINK_CLOSE + 1):

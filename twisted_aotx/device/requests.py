@@ -28,6 +28,7 @@ from twisted_aotx.device.numbers import (
     RUNNING,
     UNAVAILABLE,
 )
+from twisted_aotx.device.source_leases import lease_fields, release_sources
 from twisted_aotx.device.usage import record_usage, usage_room
 from twisted_aotx.limits import (
     PAYLOAD_BYTES_MAX,
@@ -71,6 +72,7 @@ def request_fields(capacities: Capacities) -> list[Any]:
         ("sequence", "<i8"),
         # queued, preparing or running
         ("active", "<i8"),
+        *lease_fields(capacities),
     ]
 
 
@@ -227,6 +229,7 @@ def end_request(D: Any, entry: Any, phase: Any) -> None:
     D.r_changed[entry] = D.now
     D.r_slot[entry] = -1
     count_active(D, entry, -1)
+    release_sources(D, entry)
     list_remove(D, LIST_ACTIVE, entry)
     list_append(D, LIST_ENDED, entry)
     D.active -= 1

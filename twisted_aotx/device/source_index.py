@@ -4,7 +4,7 @@ How sources are found [D6]: by (owner, transfer id), and ready ones by (owner, d
 Rules:
 1. A name is borne by a descriptor, node = its index, or by the receipt of a refusal
    whose descriptor has another source by now, node = descriptors + receipt.
-2. An owner has a transfer id once at most, another owner's id is simply not found [D22].
+2. An owner has a transfer id once at most; another owner's is simply not found [D22].
 3. Only what SUBMIT may lease is in the digest index: ready sources that nobody is
    removing. A chain is in table order, so the first match is the lowest index.
 """

@@ -6,8 +6,8 @@ receiving → hashing → waiting → decoding → encoding → ready; from each
 Rules:
 1. A descriptor is in exactly one list. `M_RECEIVING` is in the order of deadlines, the
    waiting ones oldest generation first, `M_REFUSED` in the order of refusals.
-2. Generations rise by 1 per BEGIN, over all descriptors; leases, worker jobs and records
-   name (index, generation).
+2. Generations rise by 1 per BEGIN, over all descriptors; worker jobs, orders and
+   records name (index, generation).
 3. Phases 1 to 6 hold a span of the byte pool, are counted by their owner and listed;
    `refuse` ends all of that at once. Phase 6 alone is found by SUBMIT.
 4. `H.m_guard[index]` is the generation whose bytes stand in the pool, 0 once its span

@@ -49,6 +49,7 @@ from twisted_aotx.device.numbers import (
     QUEUED,
     TOO_MANY,
 )
+from twisted_aotx.device.owners import find_owner
 from twisted_aotx.device.render import check_prompt
 from twisted_aotx.device.requests import (
     find_request,
@@ -57,6 +58,7 @@ from twisted_aotx.device.requests import (
     take_entry,
 )
 from twisted_aotx.device.roles import is_available
+from twisted_aotx.device.source_leases import lease_sources
 
 #: Bits of 2.0, 1.0 and −0.0 as binary32.
 _F32_TWO = 0x40000000
@@ -136,6 +138,7 @@ def _write_entry(
     D.r_cancel[request] = 0
     D.r_control[request] = control
     D.r_dose[request] = dose
+    lease_sources(D, request)
     D.g_active[table][row] += 1
     queue_append(D, request)
     return request
@@ -157,8 +160,10 @@ def submit(D: Any, channel: Any, length: Any, row: Any) -> None:
     if status == 0 and end < HEADER:
         status = i64(BAD)
     if status == 0:
+        principal = D.g_id[D.g_table][row]
+        owner = find_owner(D, principal[0], principal[1])
         status, rendered, marked = check_prompt(
-            D, read32(frame, AT_ROLE), frame, i64(HEADER), end
+            D, read32(frame, AT_ROLE), owner, frame, i64(HEADER), end
         )
         if status == OK:
             status = i64(0)

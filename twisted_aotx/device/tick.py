@@ -112,7 +112,7 @@ def _run_work(H: Any, D: Any, B: Any, P: Any, lane: Any, lanes: Any) -> None:
     if lane == 0:
         publish_orders(H, D)
     barrier()
-    run_kernel_engines(H, D, lane, lanes)
+    run_kernel_engines(H, D, P, lane, lanes)
     barrier()
     if lane == 0:
         collect(H, D)
