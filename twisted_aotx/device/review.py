@@ -51,8 +51,6 @@ def review_fields(capacities: Capacities) -> list[Any]:
     )
     return [
         *((f"policy_{name}", "<i8") for name in columns.split()),
-        # sources in phases 2 to 5
-        ("media_busy", "<i8"),
     ]
 
 
