@@ -169,6 +169,8 @@ LATE = {
     ("device/gpu.py", "twisted_aotx.device.gpu_words"),
     ("device/gpu_words.py", "numba.cuda.extending"),
     ("device/launch.py", "twisted_aotx.device"),
+    # Needs pyOpenSSL, which only imports and TLS of one's own do.
+    ("gateway/imports_fetch.py", "twisted_aotx.gateway.imports_tls"),
     # Comes with the extra llama.
     ("engines/llama/chat_template.py", "jinja2"),
     ("engines/llama/chat_template.py", "jinja2.ext"),
@@ -180,6 +182,7 @@ LATE = {
     ("tap_gateway.py", "twisted.internet"),
     ("tap_runtime.py", "twisted.internet"),
     ("listening.py", "twisted_aotx.tls"),
+    ("wiring_gateway.py", "twisted_aotx.gateway.imports_tls"),
     ("wiring_gateway.py", "twisted_aotx.tls"),
     ("wiring_runtime.py", "twisted_aotx.device.cache"),
     ("wiring_runtime.py", "twisted_aotx.device.host"),
@@ -189,6 +192,8 @@ LATE = {
 SANS_IO = (
     "broker/channel.py",
     "gateway/forms.py",
+    "gateway/imports_addresses.py",
+    "gateway/imports_urls.py",
     "gateway/messages.py",
     "gateway/text.py",
 )

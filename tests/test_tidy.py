@@ -137,14 +137,10 @@ def test_later_work_names_its_issue() -> None:
     ]
 
 
-#: Records of operations that the device refuses as a whole, until they are served.
-UNSERVED = {"twisted_aotx.wire.media", "twisted_aotx.wire.policy"}
-
-
 def test_every_module_is_used() -> None:
     """A module that nobody names, in an import or as a string, is a dead one."""
     modules = {module_of(path) for path in python_files(PACKAGE)}
-    used = {"twisted_aotx.cli", *UNSERVED}
+    used = {"twisted_aotx.cli"}
     for path in ALL:
         shipped = not path.is_relative_to(TESTS)
         found = {

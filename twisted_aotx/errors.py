@@ -129,6 +129,8 @@ class Problem(AOTXError):
     message: str = ""
     #: (name, value) of headers that this answer adds.
     headers: tuple[tuple[str, str], ...] = ()
+    #: Whether the same request may succeed later although it was not its time.
+    may_pass: bool = False
 
     def __str__(self) -> str:
         return f"{self.status} {self.code}"

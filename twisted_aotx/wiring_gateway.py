@@ -225,11 +225,13 @@ class GatewayPart:
 
 def tls_options(settings: GatewaySettings) -> CertificateOptions | None:
     """
-    What a TLS endpoint needs; None without a certificate.
+    What a TLS endpoint needs; None without a certificate. What imports need is checked.
 
     Raises:
-        ConfigErrors: certificate or key cannot be used, or TLS is not installed.
+        ConfigErrors: certificate, key or `urls.ca_file` cannot be used, or TLS is not
+            installed.
     """
+    _check_authorities(settings.urls.ca_file)
     if settings.certificate is None or settings.key is None:
         return None
     try:
@@ -239,6 +241,24 @@ def tls_options(settings: GatewaySettings) -> CertificateOptions | None:
         reason = "TLS needs pyOpenSSL: pip install 'Twisted[tls]'"
         raise ConfigErrors((ConfigError("certificate", reason),)) from None
     return certificate_options(settings.certificate, settings.key)
+
+
+def _check_authorities(ca_file: str | None) -> None:
+    if ca_file is None:
+        return
+    try:
+        from twisted_aotx.gateway.imports_tls import Authorities
+
+        Authorities(ca_file)
+    except ImportError:
+        reason = "imports need pyOpenSSL: pip install 'Twisted[tls]'"
+    except OSError as error:
+        reason = f"{ca_file} cannot be read: {error.strerror}"
+    except Exception:
+        reason = f"{ca_file} holds no certificate in PEM form"
+    else:
+        return
+    raise ConfigErrors((ConfigError("urls.ca_file", reason),))
 
 
 def _current(options: CertificateOptions | None) -> CurrentCertificate | None:

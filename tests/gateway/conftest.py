@@ -5,13 +5,17 @@ Gateways for tests: `gateway` is a plain one, `serve` makes others.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.asynchronous import asynchronous_fixture
 from tests.gateway.device_script import DeviceScript
+from tests.gateway.feeds import eventually
+from tests.gateway.origins import HOST, Listen, Origin
 from tests.gateway.serving import Serving
+from tests.pems import make_pems
 
 Serve = Callable[..., Awaitable[Serving]]
 
@@ -52,3 +56,33 @@ async def gateway(serve: Serve) -> AsyncIterator[Serving]:
     A gateway with two principals and the usual limits.
     """
     yield await serve()
+
+
+@pytest.fixture(scope="session")
+def named_pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`a` and `b` are certificates of the source's name, `i` of its address."""
+    folder = tmp_path_factory.mktemp("named-pems")
+    make_pems(folder, "ab", HOST)
+    make_pems(folder, "i")
+    return folder
+
+
+@asynchronous_fixture
+async def listen(named_pems: Path) -> AsyncIterator[Listen]:
+    """
+    Starts servers; all are stopped after the test, and no connection is left.
+    """
+    origins: list[Origin] = []
+
+    def start(
+        answer: bytes = b"", *, letter: str = "a", closes: bool = True, **where: Any
+    ) -> Origin:
+        origin = Origin(answer, closes=closes)
+        origin.listen(named_pems, letter, **where)
+        origins.append(origin)
+        return origin
+
+    yield start
+    await eventually(lambda: not any(origin.open for origin in origins))
+    for origin in origins:
+        await origin.stop()

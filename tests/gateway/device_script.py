@@ -1,7 +1,8 @@
 """
 A device as a script for `testing.ScriptedPeer`: its requests move when a test says so.
 
-It answers INFO, SUBMIT, READ and CANCEL by `device.md` §4, §6, §7, without quotas.
+It answers INFO, SUBMIT, READ and CANCEL by `device.md` §4, §6, §7, without quotas, and
+MEDIA, MEDIA_READ and MEDIA_LIST by its `MediaStore`, if it has one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import attrs
 from twisted.internet.defer import Deferred
 
+from tests.gateway.media_store import MediaStore
 from twisted_aotx.limits import PAYLOAD_BYTES_MAX
 from twisted_aotx.testing.peer import Answer, reply_to
 from twisted_aotx.wire.info import ControlRow, Information, ModelRow
@@ -38,6 +40,17 @@ INFORMATION = Information(
     selection_version=1,
     models=(ModelRow(role=2, modalities=1, sha256=b"m" * 32),),
     controls=(ControlRow(layers=1, name="caution", doses=(5000,)),),
+)
+
+#: The same with images and sound.
+WITH_MEDIA = attrs.evolve(
+    INFORMATION,
+    media_objects=128,
+    image_input=1,
+    audio_input=1,
+    grant_media=16,
+    media_bytes=32 << 20,
+    models=(ModelRow(role=2, modalities=7, sha256=b"m" * 32),),
 )
 
 
@@ -85,8 +98,11 @@ class DeviceScript:
     Call it from a `ScriptedPeer`. `requests` are its requests by (principal, id).
     """
 
-    def __init__(self, information: Information = INFORMATION) -> None:
+    def __init__(
+        self, information: Information = INFORMATION, *, media: bool = False
+    ) -> None:
         self.information = information
+        self._media = MediaStore(EPOCH) if media else None
         self.epoch = EPOCH
         self.requests: dict[tuple[bytes, bytes], Running] = {}
         #: Called with each request that was admitted.
@@ -117,7 +133,18 @@ class DeviceScript:
                 return self._submit(request, payload)
             case Operation.READ | Operation.CANCEL:
                 return self._read(request)
+            case Operation.MEDIA | Operation.MEDIA_READ | Operation.MEDIA_LIST:
+                if self._media is not None:
+                    return self._media.answer(request, payload)
         return self._reply(request, 503)
+
+    @property
+    def media(self) -> MediaStore:
+        """
+        Its sources.
+        """
+        assert self._media is not None, "a device without media"
+        return self._media
 
     def count(self, operation: int) -> int:
         """

@@ -183,7 +183,7 @@ class DeviceClient:
             epoch=epoch,
             id=request_id,
         )
-        reply, _ = await self._ask(header, encode(submission), success=Status.ACCEPTED)
+        reply, _ = await self.ask(header, encode(submission), success=Status.ACCEPTED)
         return reply
 
     async def read(
@@ -227,27 +227,33 @@ class DeviceClient:
         header = RequestHeader(
             operation=operation, principal=caller.principal, revision=caller.revision
         )
-        reply, payload = await self._ask(header)
+        reply, payload = await self.ask(header)
         try:
             return InfoReply(reply.epoch, Information.unpack(payload))
         except RemoteWireError as broken:
             raise InvalidReply(str(broken)) from None
 
     async def _window(self, header: RequestHeader) -> Window:
-        reply, data = await self._ask(header)
+        reply, data = await self.ask(header)
         if reply.phase == Phase.FREE:
             raise InvalidReply("a request without a phase")
         if header.cursor + len(data) > reply.total_bytes:
             raise InvalidReply("more output than there is")
         return Window(reply, data)
 
-    async def _ask(
+    async def ask(
         self,
         header: RequestHeader,
         payload: bytes = b"",
         *,
         success: int = Status.OK,
     ) -> tuple[ReplyHeader, bytes]:
+        """
+        The same, unless the reply has another status than *success*.
+
+        Raises:
+            DeviceRefused: the status is 400 or more.
+        """
         reply, data = await self.exchange(header, payload)
         if reply.status >= _REFUSALS:
             raise DeviceRefused(header.operation, reply.status, data, reply)

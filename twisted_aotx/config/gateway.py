@@ -22,7 +22,6 @@ from twisted_aotx.gateway.settings import (
     GatewaySettings,
     Limits,
     ModelAlias,
-    URLRules,
 )
 from twisted_aotx.limits import SOCKET_PATH_BYTES_MAX
 
@@ -111,7 +110,6 @@ def parse_gateway(value: dict[str, Any], folder: Path) -> GatewayFile:
         metric_labels=_labels(top, [principal.id for principal in principals]),
     )
     _check_tls(top, settings)
-    _warn_unserved(top, settings)
     faults.raise_if_any()
     return GatewayFile(settings=settings, notices=faults.notices)
 
@@ -178,12 +176,6 @@ def _check_tls(top: Section, settings: GatewaySettings) -> None:
     if settings.host not in LOOPBACK_HOSTS and not settings.certificate:
         reason = "is not " + ", ".join(LOOPBACK_HOSTS)
         top.fail("host", reason + ": it needs certificate and key")
-
-
-def _warn_unserved(top: Section, settings: GatewaySettings) -> None:
-    """Say which keys of the contract do nothing yet, where they would do something."""
-    if settings.urls != URLRules():
-        top.warn("urls", "this version imports nothing from URLs")
 
 
 def _origins(top: Section) -> tuple[str, ...]:

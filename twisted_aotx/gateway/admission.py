@@ -1,7 +1,7 @@
 """
 From the body of a call to an admitted request: what both POST routes share. Layer 4.
 
-Order: work slot → body → information → form → id → SUBMIT (`http.md` §5).
+Order: body → work slot → information → form → media → id → SUBMIT (`http.md` §5).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from twisted_aotx.gateway.forms import Form, Terms
+from twisted_aotx.gateway.inline import resolve
 from twisted_aotx.gateway.models import models_of
 from twisted_aotx.gateway.resource import Call
 from twisted_aotx.wire.handles import RequestHandle
@@ -29,6 +30,8 @@ class Admitted:
 
     handle: RequestHandle
     form: Form
+    #: Handles of its media, each once, in message order.
+    media: tuple[str, ...]
     #: Bytes of output that the device keeps of one request.
     output_bytes: int
 
@@ -41,28 +44,37 @@ async def admit(call: Call, judge: Judge) -> Admitted | None:
     client that left knows whether there is one [D20].
 
     Raises:
-        Problem: 429, and what the body's rules say.
+        Problem: 429, and what the rules of the body and of media say.
         DeviceRefused, ExchangeFailed, InvalidReply: of INFO or SUBMIT; on those of
-            SUBMIT the call already has its X-Request-ID.
+            SUBMIT the call already has its X-Request-ID and the handles of its media.
     """
     body = await call.json()
     # Not before: slow bodies of one caller would take the slots of everybody.
     call.hold_work()
     reply = await call.information()
     form = judge(body, _terms(call, reply.information))
-    call.drop_body()
     del body
+    media: tuple[str, ...] = ()
+    if form.media:
+        sources = await resolve(call, form.media)
+        form = form.settled(source.metadata.sha256 for source in sources)
+        media = tuple(dict.fromkeys(source.handle for source in sources))
+    call.drop_body()
     if call.gone:
         return None
-    handle = RequestHandle(reply.epoch, _request_id(call))
+    handle = RequestHandle(reply.epoch, call.gateway.fresh_id())
     call.set_request_id(handle)
+    call.set_media_ids(media)
     await call.gateway.client.submit(
         call.caller, handle.epoch, handle.id, form.submission
     )
     label = call.settings.metric_labels.get(call.principal.id, "")
     call.gateway.metrics.admitted(handle.epoch, handle.id, form.model, label)
     return Admitted(
-        handle=handle, form=form, output_bytes=reply.information.output_bytes
+        handle=handle,
+        form=form,
+        media=media,
+        output_bytes=reply.information.output_bytes,
     )
 
 
@@ -77,12 +89,3 @@ def _terms(call: Call, information: Information) -> Terms:
         prompt_bytes=information.prompt_bytes,
         control_selection=information.selection_version == 1,
     )
-
-
-def _request_id(call: Call) -> bytes:
-    """
-    128 random bits, not all zero.
-    """
-    while not any(request_id := call.gateway.random_bytes(16)):
-        pass
-    return request_id

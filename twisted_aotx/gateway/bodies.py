@@ -9,8 +9,10 @@ Every path out gives back what it took.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import attrs
 from twisted.internet.defer import Deferred
 
 from twisted_aotx.gateway.problems import ProblemCode, refusal
@@ -18,6 +20,20 @@ from twisted_aotx.gateway.problems import ProblemCode, refusal
 if TYPE_CHECKING:
     from twisted_aotx.gateway.budgets import Budgets, Hold
     from twisted_aotx.gateway.txrequest import GatewayRequest
+
+
+@attrs.frozen(kw_only=True)
+class Expected:
+    """
+    What a route takes as its body.
+    """
+
+    #: In lower case, without parameters.
+    content_types: frozenset[bytes]
+    bytes_max: int
+    wrong_type: ProblemCode = ProblemCode.CONTENT_TYPE
+    too_long: ProblemCode = ProblemCode.BODY_LIMIT
+
 
 JSON_TYPES: Final = frozenset({b"application/json"})
 
@@ -43,51 +59,59 @@ class Body:
 async def read_body(
     txrequest: GatewayRequest,
     budgets: Budgets,
+    expected: Expected,
     *,
     principal: bytes,
-    content_types: frozenset[bytes],
-    bytes_max: int,
+    sink: Callable[[bytes], object] | None = None,
 ) -> Body:
     """
-    Read the body of *txrequest*: at most *bytes_max* bytes of one of *content_types*.
+    Read the body of *txrequest*. With a *sink* its pieces go there as they arrive, and
+    the body is empty; its budgets are held all the same.
 
     Raises:
-        Problem: as the module says.
+        Problem: as the module says, or what *sink* raises.
     """
-    if _media_type(txrequest) not in content_types:
-        raise refusal(ProblemCode.CONTENT_TYPE)
+    if content_type(txrequest) not in expected.content_types:
+        raise refusal(expected.wrong_type)
     declared = txrequest.body_length
-    if declared is not None and declared > bytes_max:
-        raise refusal(ProblemCode.BODY_LIMIT)
+    if declared is not None and declared > expected.bytes_max:
+        raise refusal(expected.too_long)
     buffer = budgets.bodies.take()
     try:
-        credit = budgets.body_credit.take(bytes_max if declared is None else declared)
+        credit = budgets.body_credit.take(
+            expected.bytes_max if declared is None else declared
+        )
     except BaseException:
         buffer.release()
         raise
     try:
-        data = await _read(txrequest, budgets, principal, bytes_max)
+        reader = await _reader(txrequest, budgets, principal)
+        try:
+            data = await _read(txrequest, budgets, expected, sink)
+        finally:
+            budgets.body_deadlines.stop(txrequest)
+            reader.release()
     except BaseException:
         buffer.release()
         credit.release()
         raise
-    credit.shrink(len(data))
+    credit.shrink(txrequest.body_bytes)
     return Body(data, (buffer, credit))
 
 
 async def _read(
-    txrequest: GatewayRequest, budgets: Budgets, principal: bytes, bytes_max: int
+    txrequest: GatewayRequest,
+    budgets: Budgets,
+    expected: Expected,
+    sink: Callable[[bytes], object] | None,
 ) -> bytes:
-    reader = await _reader(txrequest, budgets, principal)
-    try:
-        txrequest.continue_if_asked()
-        if not _is_identity(txrequest):
-            raise refusal(ProblemCode.CONTENT_ENCODING)
-        budgets.body_deadlines.start(txrequest)
-        return await txrequest.read_body(bytes_max)
-    finally:
-        budgets.body_deadlines.stop(txrequest)
-        reader.release()
+    txrequest.continue_if_asked()
+    if not _is_identity(txrequest):
+        raise refusal(ProblemCode.CONTENT_ENCODING)
+    budgets.body_deadlines.start(txrequest)
+    return await txrequest.read_body(
+        expected.bytes_max, too_long=expected.too_long, sink=sink
+    )
 
 
 async def _reader(
@@ -101,12 +125,19 @@ async def _reader(
     return await waiting
 
 
-def _media_type(txrequest: GatewayRequest) -> bytes:
+def content_type(txrequest: GatewayRequest) -> bytes:
     """
-    The content type without parameters, in lower case; empty when there is none.
+    The content type of a body, as `plain_type` gives it; empty when there is none.
     """
     values = txrequest.requestHeaders.getRawHeaders(b"Content-Type", [b""])
-    return values[0].partition(b";")[0].strip(b" \t").lower()
+    return plain_type(values[0])
+
+
+def plain_type(header: bytes) -> bytes:
+    """
+    The value of a Content-Type header without parameters, in lower case.
+    """
+    return header.partition(b";")[0].strip(b" \t").lower()
 
 
 def _is_identity(txrequest: GatewayRequest) -> bool:

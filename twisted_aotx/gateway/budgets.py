@@ -197,6 +197,46 @@ class FairCounter:
         return False
 
 
+class Fetches:
+    """
+    Imports: so many at once, and one of each principal (`http.md` §8).
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._principals: set[bytes] = set()
+
+    @property
+    def held(self) -> int:
+        """
+        How many there are now.
+        """
+        return len(self._principals)
+
+    def check(self, principal: bytes) -> None:
+        """
+        Refuse a second import of *principal*.
+
+        Raises:
+            Problem: 429 `fetch_limit`.
+        """
+        if principal in self._principals:
+            raise refusal(ProblemCode.FETCH_LIMIT)
+
+    def take(self, principal: bytes) -> Hold:
+        """
+        Begin an import.
+
+        Raises:
+            Problem: 429 `fetch_limit` or `transport_limit`; nothing was taken.
+        """
+        self.check(principal)
+        if self.held >= self.limit:
+            raise refusal(ProblemCode.TRANSPORT_LIMIT)
+        self._principals.add(principal)
+        return Hold(lambda _amount: self._principals.remove(principal))
+
+
 class Budgets:
     """
     The budgets of one gateway, all free at first.
@@ -205,6 +245,8 @@ class Budgets:
     def __init__(self, limits: Limits, reactor: IReactorTime) -> None:
         #: Calls that keep the device or the network busy.
         self.work = Counter(limits.work)
+        #: Imports under way.
+        self.fetches = Fetches(limits.fetches)
         #: Bodies alive.
         self.bodies = Counter(limits.connections)
         #: Bytes of the bodies alive.
@@ -227,6 +269,7 @@ class Budgets:
         """
         return {
             "work": self.work.held,
+            "fetches": self.fetches.held,
             "bodies": self.bodies.held,
             "body_credit": self.body_credit.held,
             "body_readers": self.readers.held,
@@ -238,6 +281,7 @@ class Budgets:
         Have *limits* from now on. Nothing that is held is taken away.
         """
         self.work.limit = limits.work
+        self.fetches.limit = limits.fetches
         self.bodies.limit = limits.connections
         self.body_credit.limit = limits.body_credit
         self.readers.resize(limits.body_readers)

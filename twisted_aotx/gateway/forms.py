@@ -9,18 +9,21 @@ Layer 4, sans-IO. Order of checks, first failure wins:
 4. messages (`gateway.messages`), then media that the model does not take;
 5. 413 `context_limit`, 413 `frame_limit`, 503 `control_selection`.
 
+Media are looked at and resolved after all of that (`gateway.inline`): what could have
+been refused without them uploads nothing.
+
 On the standard route `null` is absent for every optional field; the native route
 refuses it [D17].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
-from twisted_aotx.gateway.messages import Turn, conversation
+from twisted_aotx.gateway.messages import SourcePart, Turn, conversation
 from twisted_aotx.gateway.neutral import (
     NEUTRAL,
     check_neutral,
@@ -32,7 +35,13 @@ from twisted_aotx.gateway.selection import selector
 from twisted_aotx.limits import LINK_BYTES, PAYLOAD_BYTES_MAX
 from twisted_aotx.wire.info import ModelRow
 from twisted_aotx.wire.numbers import Modality, PartKind
-from twisted_aotx.wire.requests import Message, Submission, encode
+from twisted_aotx.wire.requests import (
+    DigestPart,
+    Message,
+    Submission,
+    TextPart,
+    encode,
+)
 
 #: What `max_tokens` is when nobody says, unless the grant allows less.
 LIMIT_DEFAULT: Final = 256
@@ -81,7 +90,30 @@ class Form:
     model: str
     stream: bool
     include_usage: bool
+    #: Digests of media are zero until `settled`.
     submission: Submission = attrs.field(repr=False)
+    #: Media that are to be resolved, in message order.
+    media: tuple[SourcePart, ...] = attrs.field(default=(), repr=False)
+
+    def settled(self, digests: Iterable[bytes]) -> Form:
+        """
+        The same with the digest of each of `media`, which are not kept.
+        """
+        left = iter(digests)
+        messages = tuple(
+            attrs.evolve(
+                message,
+                parts=tuple(
+                    attrs.evolve(part, digest=next(left))
+                    if isinstance(part, DigestPart)
+                    else part
+                    for part in message.parts
+                ),
+            )
+            for message in self.submission.messages
+        )
+        submission = attrs.evolve(self.submission, messages=messages)
+        return attrs.evolve(self, submission=submission, media=())
 
 
 def completion(body: Mapping[str, Any], terms: Terms) -> Form:
@@ -137,7 +169,7 @@ def _form(fields: Mapping[str, Any], terms: Terms, *, native: bool) -> Form:
         limit=limit,
         temperature=temperature,
         top_p=top_p,
-        messages=tuple(Message(turn.role, turn.texts) for turn in turns),
+        messages=tuple(map(_message, turns)),
         selector=chosen,
     )
     if len(encode(submission)) > PAYLOAD_BYTES_MAX:
@@ -145,8 +177,20 @@ def _form(fields: Mapping[str, Any], terms: Terms, *, native: bool) -> Form:
     if chosen and not terms.control_selection:
         raise refusal(ProblemCode.CONTROL_SELECTION)
     return Form(
-        model=model, stream=stream, include_usage=include_usage, submission=submission
+        model=model,
+        stream=stream,
+        include_usage=include_usage,
+        submission=submission,
+        media=tuple(part for turn in turns for part in turn.media),
     )
+
+
+def _message(turn: Turn) -> Message:
+    parts = (
+        part if isinstance(part, TextPart) else DigestPart(part.kind, bytes(32))
+        for part in turn.parts
+    )
+    return Message(turn.role, tuple(parts))
 
 
 def _streaming(fields: Mapping[str, Any], *, native: bool) -> tuple[bool, bool]:
@@ -214,15 +258,15 @@ def _fits(turns: tuple[Turn, ...], row: ModelRow, terms: Terms) -> None:
     """
     Hold the conversation to what the model takes and the device has room for.
     """
-    media = [kind for turn in turns for kind in turn.media]
-    for kind in media:
-        modality = Modality.IMAGE if kind == PartKind.IMAGE else Modality.AUDIO
+    parts = [part for turn in turns for part in turn.parts]
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    for part in parts:
+        if isinstance(part, TextPart):
+            continue
+        modality = Modality.IMAGE if part.kind == PartKind.IMAGE else Modality.AUDIO
         if not row.modalities & modality:
             message = "The model does not take this kind of content."
             raise invalid_field("messages.content", message)
-    text_bytes = sum(len(part.text) for turn in turns for part in turn.texts)
-    if text_bytes + LINK_BYTES * len(media) > terms.prompt_bytes:
+    media_bytes = LINK_BYTES * (len(parts) - len(texts))
+    if sum(map(len, texts)) + media_bytes > terms.prompt_bytes:
         raise refusal(ProblemCode.CONTEXT_LIMIT)
-    if media:
-        message = "Media are not available here."
-        raise refusal(ProblemCode.DEVICE_REFUSED, message=message, status=503)

@@ -2,13 +2,12 @@
 The messages of a body: JSON to the messages of a SUBMIT (`http.md` §5).
 
 Layer 4, sans-IO. Media parts are judged in shape, in message order; which of them a
-model takes is `forms`' to say.
+model takes is `forms`' to say, and what stands in them `inline`'s.
 """
 
 from __future__ import annotations
 
-import base64
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
@@ -34,28 +33,58 @@ _MEDIA_KINDS: Final = {"image": PartKind.IMAGE, "audio": PartKind.AUDIO}
 
 
 @attrs.frozen
+class InlineSource:
+    """
+    A source whose bytes stand in the message.
+    """
+
+    kind: PartKind
+    #: Not yet looked at.
+    base64: str = attrs.field(repr=False)
+    #: Of errors about the bytes.
+    param: str
+
+
+@attrs.frozen
+class RemoteSource:
+    """
+    An image that is to be imported.
+    """
+
+    #: Not yet looked at.
+    url: str = attrs.field(repr=False)
+    kind: ClassVar[PartKind] = PartKind.IMAGE
+
+
+@attrs.frozen
+class OwnedSource:
+    """
+    A source that the caller names.
+    """
+
+    kind: PartKind
+    #: 16 bytes, not all zero.
+    transfer_id: bytes
+
+
+SourcePart: TypeAlias = InlineSource | RemoteSource | OwnedSource
+
+
+@attrs.frozen
 class Turn:
     """
     One message that was accepted.
     """
 
     role: MessageRole
-    #: Texts, and of each media part its kind.
-    parts: tuple[TextPart | PartKind, ...] = attrs.field(repr=False)
+    parts: tuple[TextPart | SourcePart, ...] = attrs.field(repr=False)
 
     @property
-    def texts(self) -> tuple[TextPart, ...]:
+    def media(self) -> tuple[SourcePart, ...]:
         """
-        The text parts, in order.
+        The media parts, in order.
         """
-        return tuple(part for part in self.parts if isinstance(part, TextPart))
-
-    @property
-    def media(self) -> tuple[PartKind, ...]:
-        """
-        The kinds of the media parts, in order.
-        """
-        return tuple(part for part in self.parts if isinstance(part, PartKind))
+        return tuple(part for part in self.parts if not isinstance(part, TextPart))
 
 
 def conversation(messages: Any, *, native: bool) -> tuple[Turn, ...]:
@@ -103,7 +132,7 @@ def _parts(content: Any) -> list[Any]:
     raise invalid_field("messages.content", message)
 
 
-def _part(part: Any, role: MessageRole, *, native: bool) -> TextPart | PartKind:
+def _part(part: Any, role: MessageRole, *, native: bool) -> TextPart | SourcePart:
     if not isinstance(part, dict) or "type" not in part:
         raise invalid_field("messages.content", "A part is an object with a type.")
     kind = part["type"]
@@ -137,7 +166,7 @@ def _exactly(
         raise invalid_field("messages.content", "Only the user's messages take media.")
 
 
-def _image_url(image: Any, *, native: bool) -> PartKind:
+def _image_url(image: Any, *, native: bool) -> SourcePart:
     param = "image_url"
     if not isinstance(image, dict) or not {"url"} <= image.keys() <= {"url", "detail"}:
         raise invalid_field(param, "image_url has url and, if need be, detail.")
@@ -147,14 +176,14 @@ def _image_url(image: Any, *, native: bool) -> PartKind:
     url = image["url"]
     if not isinstance(url, str) or not url:
         raise invalid_field(param, "url must be a string.")
-    if url.startswith("data:"):
-        if not url.startswith(_DATA_URL):
-            raise invalid_field(param, f"A data URL begins with {_DATA_URL}")
-        _canonical(url.removeprefix(_DATA_URL), param)
-    return PartKind.IMAGE
+    if not url.startswith("data:"):
+        return RemoteSource(url)
+    if not url.startswith(_DATA_URL):
+        raise invalid_field(param, f"A data URL begins with {_DATA_URL}")
+    return InlineSource(PartKind.IMAGE, url.removeprefix(_DATA_URL), param)
 
 
-def _input_audio(audio: Any) -> PartKind:
+def _input_audio(audio: Any) -> SourcePart:
     param = "input_audio"
     if not isinstance(audio, dict) or audio.keys() != {"data", "format"}:
         raise invalid_field(param, "input_audio has exactly data and format.")
@@ -162,31 +191,19 @@ def _input_audio(audio: Any) -> PartKind:
         raise invalid_field(param, "format must be wav.")
     if not isinstance(audio["data"], str):
         raise invalid_field(param, "data must be a string.")
-    _canonical(audio["data"], param)
-    return PartKind.AUDIO
+    return InlineSource(PartKind.AUDIO, audio["data"], param)
 
 
-def _media(part: dict[str, Any]) -> PartKind:
+def _media(part: dict[str, Any]) -> SourcePart:
     modality = part["modality"]
     kind = _MEDIA_KINDS.get(modality) if isinstance(modality, str) else None
     if kind is None:
         raise invalid_field("modality", "modality must be image or audio.")
     handle = part["media_id"]
     try:
-        if not isinstance(handle, str) or not any(parse_media_handle(handle)):
-            raise invalid_field("media_id", "media_id must be the handle of a source.")
+        transfer_id = parse_media_handle(handle) if isinstance(handle, str) else b""
     except RemoteWireError:
-        raise invalid_field("media_id", "media_id has another form.") from None
-    return kind
-
-
-def _canonical(data: str, param: str) -> None:
-    """
-    Base64 in its one spelling: alphabet, padding and spare bits exact.
-    """
-    try:
-        same = base64.b64encode(base64.b64decode(data, validate=True)) == data.encode()
-    except ValueError:  # binascii.Error is one
-        same = False
-    if not same:
-        raise invalid_field(param, "The base64 data are not canonical.")
+        transfer_id = b""
+    if not any(transfer_id):
+        raise invalid_field("media_id", "media_id must be the handle of a source.")
+    return OwnedSource(kind, transfer_id)

@@ -30,6 +30,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from twisted_aotx.gateway.media_counts import MediaCounts
 from twisted_aotx.gateway.outcomes import Outcomes
 from twisted_aotx.gateway.usage_counts import UsageCounts
 
@@ -76,6 +77,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.outcomes = Outcomes(self._finished)
         self.usage = UsageCounts(self.registry)
+        self.media = MediaCounts(self.registry)
         self._count_requests()
         self._count_exchanges()
         self._ready = Gauge(

@@ -130,7 +130,7 @@ def _responses(route: Route) -> dict[str, Any]:
     about = route.about
     statuses = {*_ALWAYS, *(() if route.public else _WITH_CREDENTIAL)}
     statuses |= set(_WITH_BODY if about.body is not None else ())
-    statuses |= set(_OF_DEVICE if about.device else ())
+    statuses |= {*(_OF_DEVICE if about.device else ()), *about.errors}
     shown = {}
     if about.status is not None:
         content = {

@@ -6,7 +6,8 @@ Rules (`http.md` §2, D15, D19):
 1. Every code has one status, but for those that carry the status of something else.
 2. The status alone gives the `type` of the error object.
 3. 429 and 503 carry `Retry-After`; any other 4xx but 408 carries
-   `x-should-retry: false`: the same request would fail again.
+   `x-should-retry: false`: the same request would fail again. Not so a source that is
+   leased or not yet ready (409): `may_pass`.
 4. Message texts are fixed sentences: nothing that a caller sent comes back in them.
 
 Layer 4, sans-IO. `resource` is the only place that writes an error body.
@@ -150,6 +151,7 @@ def refusal(
     *,
     status: int | None = None,
     headers: tuple[tuple[str, str], ...] = (),
+    may_pass: bool = False,
 ) -> Problem:
     """
     The problem of *code*, to be raised.
@@ -159,10 +161,13 @@ def refusal(
         message: Replaces the table's sentence; never holds what a caller sent.
         status: 400..599, needed for codes of `STATUS_OF_CAUSE`, else the table's.
         headers: Added to the answer.
+        may_pass: Rule 3.
     """
     usual, sentence = PROBLEMS[code]
     assert status is not None or code not in STATUS_OF_CAUSE, code
-    return Problem(status or usual, code.value, param, message or sentence, headers)
+    return Problem(
+        status or usual, code.value, param, message or sentence, headers, may_pass
+    )
 
 
 def invalid_field(param: str, message: str = "") -> Problem:
@@ -226,7 +231,7 @@ def error_headers(problem: Problem) -> list[tuple[str, str]]:
     status = problem.status
     if status in (429, 503):
         headers.setdefault("Retry-After", "1")
-    elif status < 500 and status != 408:
+    elif status < 500 and status != 408 and not problem.may_pass:
         headers.setdefault("x-should-retry", "false")
     if status == 401:
         headers.setdefault("WWW-Authenticate", "Bearer")

@@ -28,7 +28,7 @@ async def create(call: Call) -> Answer | None:
         "runtime_epoch": str(admitted.handle.epoch),
         "state": "accepted",
         "persistence": "ephemeral",
-        "media": [],
+        "media": list(admitted.media),
     }
     return Answer(202, body)
 

@@ -10,9 +10,8 @@ it held on every path.
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.python.failure import Failure
@@ -20,20 +19,14 @@ from twisted.python.failure import Failure
 from twisted_aotx import strictjson
 from twisted_aotx.client import Caller, InfoReply
 from twisted_aotx.gateway.answers import Answer, write_head
-from twisted_aotx.gateway.bodies import JSON_TYPES, Body, read_body
-from twisted_aotx.gateway.budgets import Budgets, Hold
-from twisted_aotx.gateway.closing import Closing
-from twisted_aotx.gateway.health import Readiness
-from twisted_aotx.gateway.information import Informations
-from twisted_aotx.gateway.metrics import Metrics
+from twisted_aotx.gateway.bodies import JSON_TYPES, Body, Expected, read_body
+from twisted_aotx.gateway.budgets import Hold
+from twisted_aotx.gateway.gateway import Gateway
 from twisted_aotx.gateway.problems import invalid_field
 from twisted_aotx.gateway.stream import SSE_HEADERS, Stream
 
 if TYPE_CHECKING:
-    from twisted.internet.interfaces import IReactorTime
-
-    from twisted_aotx.client import DeviceClient
-    from twisted_aotx.gateway.settings import GatewaySettings, Principal
+    from twisted_aotx.gateway.settings import Principal
     from twisted_aotx.gateway.txrequest import GatewayRequest
 
 __all__ = ("Answer", "Call", "Gateway", "Handler")
@@ -42,58 +35,8 @@ __all__ = ("Answer", "Call", "Gateway", "Handler")
 CURSOR_MAX: Final = 2**64 - 1
 #: Digits of the longest cursor, leading zeros included.
 CURSOR_DIGITS_MAX: Final = 20
-
-
-class Gateway:
-    """
-    What the handlers of one gateway share.
-    """
-
-    def __init__(
-        self,
-        settings: GatewaySettings,
-        client: DeviceClient,
-        reactor: IReactorTime,
-        *,
-        wall_seconds: Callable[[], float] = time.time,
-        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
-        metrics: Metrics | None = None,
-    ) -> None:
-        self.settings = settings
-        self.client = client
-        self.reactor = reactor
-        #: Seconds since 1970, for what callers see (`created`).
-        self.wall_seconds = wall_seconds
-        #: Fresh unpredictable bytes, for request and transfer ids.
-        self.random_bytes = random_bytes
-        #: What *client* counts with, too.
-        self.metrics = metrics or Metrics()
-        self.budgets = Budgets(settings.limits, reactor)
-        self.closing = Closing()
-        self.informations = Informations(client, reactor)
-        self.readiness = Readiness(client, self._prober(), reactor)
-
-    def reconfigure(self, settings: GatewaySettings) -> None:
-        """
-        Have *settings* for every call that begins from now on.
-        """
-        self.settings = settings
-        self.budgets.resize(settings.limits)
-        self.informations.forget_all()
-        self.readiness.probe_as(self._prober())
-
-    def caller(self, principal: Principal) -> Caller:
-        """
-        *principal* as the device knows it.
-        """
-        return Caller(principal=principal.id, revision=self.settings.revision)
-
-    def _prober(self) -> Caller:
-        # Without principals nobody is granted anything: the device answers 403, which
-        # is a sign of life like any other.
-        principals = self.settings.principals
-        some_id = principals[0].id if principals else self.random_bytes(16)
-        return Caller(principal=some_id, revision=self.settings.revision)
+#: Characters of the list of a request's sources in its header.
+MEDIA_IDS_BYTES_MAX: Final = 4096
 
 
 class Call:
@@ -102,8 +45,9 @@ class Call:
     replaces them meanwhile is for later calls.
 
     Everything that it holds (work slot, body, credit) is freed when its answer ends or
-    its client goes, whichever comes first. A client that goes stops no handler: one
-    that should stop looks at `gone` or asks `txrequest.notifyFinish`.
+    its client goes, whichever comes first, unless `keeping` says otherwise. A client
+    that goes stops no handler: one that should stop looks at `gone` or asks
+    `txrequest.notifyFinish`.
     """
 
     def __init__(
@@ -130,6 +74,7 @@ class Call:
         self._holds: list[Hold] = []
         self._body: Body | None = None
         self._ended = False
+        self._keepers = 0
         txrequest.notifyFinish().addCallbacks(self._finished, self._lost)
 
     @property
@@ -179,41 +124,50 @@ class Call:
         """
         The JSON object in the body, by every rule of `http.md` §3.
 
-        The body's bytes and their credit are held until `drop_body`, the start of a
-        stream or the end of the call.
+        The body's credit is held until `drop_body`, the start of a stream or the end of
+        the call: what was parsed takes as much as the bytes did.
 
         Raises:
             Problem: 400 `body` or `body_length`, 408, 413, 415, 429.
         """
-        body = await self.body(JSON_TYPES, self.settings.limits.json_bytes)
+        json_bytes = self.settings.limits.json_bytes
+        expected = Expected(content_types=JSON_TYPES, bytes_max=json_bytes)
         try:
-            return strictjson.loads(body)
+            return strictjson.loads(await self.body(expected))
         except strictjson.StrictJSONError as error:
-            raise invalid_field(
-                "body", f"The body is refused: {error.reason}."
-            ) from None
+            message = f"The body is refused: {error.reason}."
+            raise invalid_field("body", message) from None
 
-    async def body(self, content_types: frozenset[bytes], bytes_max: int) -> bytes:
+    async def body(
+        self, expected: Expected, sink: Callable[[bytes], object] | None = None
+    ) -> bytes:
         """
-        The body, once: at most *bytes_max* bytes of one of *content_types*.
+        The body, once; with a *sink* it goes there, and nothing of it is here.
         """
+        budgets, principal = self.gateway.budgets, self.principal.id
         self._body = await read_body(
-            self.txrequest,
-            self.gateway.budgets,
-            principal=self.principal.id,
-            content_types=content_types,
-            bytes_max=bytes_max,
+            self.txrequest, budgets, expected, principal=principal, sink=sink
         )
+        data, self._body.data = self._body.data, b""
         if self._ended:
-            self._body.release()
-        return self._body.data
+            self.end()
+        return data
 
     def drop_body(self) -> None:
         """
-        Free the body and its credit: what was in it is not needed any more.
+        Free the body's credit: what was in it is not needed any more.
         """
         if self._body is not None:
             self._body.release()
+
+    def set_media_ids(self, handles: Iterable[str]) -> None:
+        """
+        Name the sources of the request in `X-AOTX-Media-Ids`, on errors too, unless
+        there are none or more than fit (`http.md` §1).
+        """
+        value = ",".join(handles).encode("ascii")
+        if 0 < len(value) <= MEDIA_IDS_BYTES_MAX:
+            self.txrequest.responseHeaders.setRawHeaders(b"X-AOTX-Media-Ids", [value])
 
     def set_request_id(self, handle: object) -> None:
         """
@@ -231,10 +185,23 @@ class Call:
         """
         if self.head:
             return
-        hold = self.gateway.budgets.work.take()
-        self._holds.append(hold)
+        self._holds.append(self.gateway.budgets.work.take())
         if self._ended:
-            hold.release()
+            self.end()
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """
+        Within this, what is held is not freed when the client goes: work that is done
+        to its end keeps its slot and its credit.
+        """
+        self._keepers += 1
+        try:
+            yield
+        finally:
+            self._keepers -= 1
+            if self._ended:
+                self.end()
 
     def start_stream(self) -> Stream:
         """
@@ -256,9 +223,11 @@ class Call:
 
     def end(self) -> None:
         """
-        Free everything that is held. Idempotent.
+        Free everything that is held, now or when nothing keeps it. Idempotent.
         """
         self._ended = True
+        if self._keepers:
+            return
         self.drop_body()
         for hold in self._holds:
             hold.release()

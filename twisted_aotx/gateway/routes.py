@@ -37,12 +37,15 @@ _POLICY_WRITE: Final = Needs(Action.POLICY_MANAGE, ProblemCode.POLICY_PERMISSION
 _REQUESTS: Final = "/aotx/v1/requests"
 _REQUEST: Final = "/aotx/v1/requests/{id:request}"
 _MEDIA: Final = "/aotx/v1/media"
+_IMPORT: Final = "/aotx/v1/media/import"
 _SOURCE: Final = "/aotx/v1/media/{id:media}"
 _POLICY: Final = "/aotx/v1/policy"
 _SHARED: Final = "/aotx/v1/shared/{rest:path}"
 _CURSOR: Final = ("cursor",)
 
 _STREAM: Final = ("text/event-stream", None)
+#: Where a URL may be fetched.
+_IMPORTS: Final = (502,)
 _SOUNDS_AND_IMAGES: Final = ("image/jpeg", "audio/wav", "audio/x-wav")
 
 
@@ -61,6 +64,7 @@ _CHAT: Final = About(
     answers=(("application/json", "ChatCompletion"), _STREAM),
     body="CompletionBody",
     device=True,
+    errors=_IMPORTS,
 )
 _CAPABILITIES: Final = _about(
     "What device and grant allow the caller.", "Capabilities"
@@ -71,6 +75,7 @@ _SUBMIT: Final = About(
     answers=(("application/json", "Admission"),),
     body="RequestBody",
     device=True,
+    errors=_IMPORTS,
 )
 _READ: Final = _about("A request and its output.", "Request").asks_device()
 _CANCEL: Final = About(
@@ -86,7 +91,7 @@ _EVENTS: Final = About(
     device=True,
 )
 _UPLOADING: Final = About(
-    "Upload a media source.",
+    "Upload a media source; answered when it is ready.",
     status=201,
     answers=(("application/json", "Media"),),
     body="Bytes",
@@ -99,6 +104,7 @@ _IMPORTING: Final = About(
     answers=(("application/json", "Media"),),
     body="ImportBody",
     device=True,
+    errors=_IMPORTS,
 )
 _LISTING: Final = _about("The caller's media sources.", "MediaList").asks_device()
 _SHOWING: Final = _about("One media source.", "Media").asks_device()
@@ -137,11 +143,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", _REQUEST + "/events", requests.events, _CURSOR, about=_EVENTS),
     Route("POST", _MEDIA, media.create, needs=_UPLOAD, about=_UPLOADING),
     Route("GET", _MEDIA, media.list_sources, _CURSOR, about=_LISTING),
-    Route("POST", _MEDIA + "/import", media.create, needs=_FETCH, about=_IMPORTING),
-    Route("GET", _SOURCE, media.source, about=_SHOWING),
-    Route("DELETE", _SOURCE, media.source, about=_REMOVING),
+    Route("POST", _IMPORT, media.create_from_url, needs=_FETCH, about=_IMPORTING),
+    Route("GET", _SOURCE, media.show, about=_SHOWING),
+    Route("DELETE", _SOURCE, media.remove, about=_REMOVING),
     Route("GET", "/aotx/v1/telemetry", telemetry.get_telemetry, about=_SAMPLING),
-    Route("GET", _POLICY, policy.policy, needs=_POLICY_READ, about=_POLICY_SHOWING),
-    Route("POST", _POLICY, policy.policy, needs=_POLICY_WRITE, about=_POLICY_CHANGING),
+    Route("GET", _POLICY, policy.show, needs=_POLICY_READ, about=_POLICY_SHOWING),
+    Route("POST", _POLICY, policy.change, needs=_POLICY_WRITE, about=_POLICY_CHANGING),
     Route(ANY_METHOD, _SHARED, shared.reserved, query=None, about=_RESERVED),
 )

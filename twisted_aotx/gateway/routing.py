@@ -67,6 +67,8 @@ class About:
     headers: tuple[str, ...] = ()
     #: Whether the device is asked, and so may refuse.
     device: bool = False
+    #: Statuses of errors that only some routes have.
+    errors: tuple[int, ...] = ()
 
     def asks_device(self) -> About:
         """

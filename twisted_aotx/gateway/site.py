@@ -116,6 +116,7 @@ def _limits_of(limits: Limits) -> dict[str, int]:
     return {
         "connections": limits.connections,
         "work": limits.work,
+        "fetches": limits.fetches,
         "bodies": limits.connections,
         "body_credit": limits.body_credit,
         "body_readers": limits.body_readers,

@@ -7,6 +7,8 @@ Rules:
    body is read (`http.md` §1, §3), and `bodies` decides when it is.
 2. Until the body is asked for, the connection is paused after each delivery, so that at
    most one read of it (64 KiB) waits in memory.
+3. A body is collected in memory, or handed piece by piece to the sink that its reader
+   names; then nothing of it is kept here.
 """
 
 # What twisted.web leaves without annotations is called from here.
@@ -14,6 +16,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred
@@ -54,14 +57,18 @@ class GatewayRequest(server.Request):
         self.body_complete = False
         self._body = bytearray()
         self._body_max: int | None = None
+        self._too_long = ProblemCode.BODY_LIMIT
+        #: Where pieces of the body go; may raise a `Problem`.
+        self._sink: Callable[[bytes], object] | None = None
         self._body_fault: Problem | None = None
         self._reading: Deferred[bytes] | None = None
         self._continues = False
         #: For the journal: the route, once it is found; who asked, once that is proved.
         self.route: Route | None = None
         self.principal: bytes | None = None
-        #: For the journal: `error.code`, whether a stream answers, bytes of body read,
-        #: and when the header was complete, by the reactor's clock.
+        #: For the journal: `error.code`, whether a stream answers, bytes of body read
+        #: (or given to the sink), and when the header was complete, by the reactor's
+        #: clock.
         self.error_code = ""
         self.streamed = False
         self.body_bytes = 0
@@ -98,13 +105,12 @@ class GatewayRequest(server.Request):
         """
         if self._body_fault is not None or self.finished:
             return
-        self._body += data
         self._continues = False
+        self._body += data
         if self._reading is None:
             self.channel.pause_input()
-        elif self._body_max is not None and len(self._body) > self._body_max:
-            self.channel.pause_input()
-            self.fail_body(refusal(ProblemCode.BODY_LIMIT))
+        else:
+            self._take()
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """
@@ -135,21 +141,27 @@ class GatewayRequest(server.Request):
             self._continues = False
             self.channel.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def read_body(self, bytes_max: int) -> Deferred[bytes]:
+    def read_body(
+        self,
+        bytes_max: int,
+        *,
+        too_long: ProblemCode = ProblemCode.BODY_LIMIT,
+        sink: Callable[[bytes], object] | None = None,
+    ) -> Deferred[bytes]:
         """
-        The whole body. Once.
+        The whole body, or nothing of it when *sink* gets the pieces. Once.
 
-        The Deferred fails with a `Problem` when it is longer than *bytes_max*, cut
-        short or badly framed, and with the connection's reason when the client went.
+        The Deferred fails with a `Problem` when it is longer than *bytes_max*
+        (*too_long*), cut short or badly framed, or when *sink* raises one, and with the
+        connection's reason when the client went.
         """
         assert self._reading is None, "a body is read once"
         reading: Deferred[bytes] = Deferred()
         self._reading, self._body_max = reading, bytes_max
+        self._too_long, self._sink = too_long, sink
         if self._disconnected:
             reading.errback(_DONE)
-        elif len(self._body) > bytes_max:
-            self.fail_body(refusal(ProblemCode.BODY_LIMIT))
-        else:
+        elif self._take():
             self._settle_body()
             if not reading.called:
                 self.channel.resume_input()
@@ -178,6 +190,27 @@ class GatewayRequest(server.Request):
         self.channel.persistent = False
         self.channel.input_left = not self.body_complete
 
+    def _take(self) -> bool:
+        """
+        Take what arrived; False when the body failed by it.
+        """
+        size = self.body_bytes + len(self._body)
+        fault = None
+        if self._body_max is not None and size > self._body_max:
+            fault = refusal(self._too_long)
+        elif self._sink is not None and self._body:
+            try:
+                self._sink(bytes(self._body))
+            except Problem as problem:
+                fault = problem
+            self.body_bytes = size
+            self._body.clear()
+        if fault is not None:
+            # First, because the answer may end this request.
+            self.channel.pause_input()
+            self.fail_body(fault)
+        return fault is None
+
     def _settle_body(self) -> None:
         reading = self._reading
         if reading is None or reading.called:
@@ -187,8 +220,9 @@ class GatewayRequest(server.Request):
         elif self.body_complete:
             data = bytes(self._body)
             self._body.clear()
-            if self.body_length is not None and len(data) != self.body_length:
+            size = len(data) + self.body_bytes
+            if self.body_length is not None and size != self.body_length:
                 reading.errback(refusal(ProblemCode.BODY_LENGTH))
             else:
-                self.body_bytes = len(data)
+                self.body_bytes = size
                 reading.callback(data)

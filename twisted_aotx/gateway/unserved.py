@@ -1,16 +1,14 @@
 """
 Routes of services that are off: the device is asked, and its refusal is the answer.
 
-Media, policy and the shared service are part of the contract (`http.md` §4) and not yet
-of this version: their devices answer 503. Every question here only reads, so a device
-that does offer one of them loses nothing by it.
+The shared service is reserved (`http.md` §4): its device answers 503. The question only
+reads, so a device that does offer it loses nothing by it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from twisted_aotx.errors import DeviceRefused
 from twisted_aotx.gateway.problems import ProblemCode, refusal
 from twisted_aotx.wire.packet import RequestHeader
 
@@ -19,15 +17,9 @@ if TYPE_CHECKING:
     from twisted_aotx.wire.numbers import Operation
 
 
-async def refuse(
-    call: Call, operation: Operation, *, id: bytes = bytes(16), cursor: int = 0
-) -> NoReturn:
+async def refuse(call: Call, operation: Operation) -> NoReturn:
     """
     Ask the device *operation*, without a payload, and refuse the call as it does.
-
-    Args:
-        id: 16 bytes.
-        cursor: 0 .. 2^64 − 1.
 
     Raises:
         DeviceRefused: always, unless the device cannot be asked or agrees.
@@ -35,15 +27,9 @@ async def refuse(
     """
     caller = call.caller
     header = RequestHeader(
-        operation=operation,
-        principal=caller.principal,
-        revision=caller.revision,
-        id=id,
-        cursor=cursor,
+        operation=operation, principal=caller.principal, revision=caller.revision
     )
-    reply, payload = await call.gateway.client.exchange(header)
-    if reply.status >= 400:
-        raise DeviceRefused(operation, reply.status, payload, reply)
+    await call.gateway.client.ask(header)
     raise refusal(
         ProblemCode.DEVICE_REFUSED, None, "Not served by this gateway.", status=503
     )
