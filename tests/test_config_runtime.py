@@ -57,6 +57,14 @@ def test_the_default_capacities_are_those_of_d7() -> None:
         "upload_seconds": 120,
         "media_objects": 128,
         "media_bytes": 67108864,
+        "image_rows": 131072,
+        "image_workers": 1,
+        "image_pixels": 4194304,
+        "image_dimension": 8192,
+        "image_patches": 8192,
+        "audio_rows": 16384,
+        "audio_workers": 1,
+        "audio_frames": 1440000,
     }
 
 
@@ -113,6 +121,21 @@ def test_capacities_are_taken_up_to_their_bounds_and_not_beyond(
 def test_a_capacity_fault_says_the_bound(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors, match=r"device\.slots: must be <= 1024: 1025"):
         load(tmp_path, device={"slots": 1025})
+
+
+@pytest.mark.parametrize(
+    ("objects", "workers", "paths"),
+    [(4, 4, []), (4, 5, ["device.image_workers"]), (0, 1, [])],
+)
+def test_images_are_not_decoded_by_more_workers_than_there_are_sources(
+    tmp_path: Path, objects: int, workers: int, paths: list[str]
+) -> None:
+    """`wire.md` §13."""
+    device = {"media_objects": objects, "image_workers": workers}
+    if paths:
+        assert fault_paths(tmp_path, device=device) == paths
+    else:
+        assert load(tmp_path, device=device).capacities.image_workers == workers
 
 
 def test_models_name_an_engine_for_each_role_with_its_options(tmp_path: Path) -> None:

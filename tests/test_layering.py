@@ -103,7 +103,7 @@ PARTS: dict[str, Part] = {
         ),
         (
             *(*_TWISTED, *_RECORDS, "twisted.application.service", "twisted.web"),
-            "prometheus_client",
+            *("prometheus_client", "PIL"),
         ),
     ),
     "broker": Part(
@@ -177,6 +177,9 @@ LATE = {
     ("engines/llama/chat_template.py", "jinja2.sandbox"),
     # Whoever imports a maker need not have a reactor yet.
     ("engines/llama/maker.py", "twisted.internet"),
+    # Most runtimes see no image.
+    ("runtime/jpeg.py", "PIL"),
+    ("runtime/jpeg.py", "PIL.JpegImagePlugin"),
     # A reactor is installed by importing it: only once a service is made.
     ("tap_aotx.py", "twisted.internet"),
     ("tap_gateway.py", "twisted.internet"),

@@ -149,7 +149,11 @@ def _capacities(device: Section) -> Capacities:
             device.fail(field.name, str(error).removeprefix(f"'{field.name}' "))
         else:
             good[field.name] = value
-    return Capacities(**good)
+    capacities = Capacities(**good)
+    # `wire.md` §13; without media there is nothing to decode.
+    if 0 < capacities.media_objects < capacities.image_workers:
+        device.fail("image_workers", "must be at most device.media_objects")
+    return capacities
 
 
 def _models(top: Section, folder: Path) -> tuple[ModelSettings, ...]:

@@ -26,6 +26,7 @@ from twisted_aotx.interfaces import IDevice, IEngine
 from twisted_aotx.journal.store import Store
 from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.runtime.doorbell import Doorbell
+from twisted_aotx.runtime.media_worker import MediaWorker
 from twisted_aotx.runtime.metrics import RuntimeState
 from twisted_aotx.runtime.restoring import restore
 from twisted_aotx.runtime.saving import Saver
@@ -77,6 +78,7 @@ class RuntimeService(Service):
         self._saver = Saver(device, store)
         self._engines = tuple(engines)
         self._bridge = EngineBridge(reactor, device, self._engines)
+        self._media = MediaWorker(device)
         self._readers: list[Doorbell] = []
         #: What `start` waits for; `stop` gives up on it.
         self._getting_ready: Deferred[Any] | None = None
@@ -180,15 +182,18 @@ class RuntimeService(Service):
     def _run_device(self) -> None:
         self._readers = [
             Doorbell(self._device.broker_doorbell, "broker", lambda: self.on_replies()),
-            Doorbell(
-                self._device.engine_doorbell, "engine", self._bridge.doorbell_rung
-            ),
+            Doorbell(self._device.engine_doorbell, "engine", self._engine_rung),
         ]
         for reader in self._readers:
             self._reactor.addReader(reader)
         self._bridge.serve()
         self._thread_gone = self._watched("aotx-device", "device", self._device.run)
         self._saver_gone = self._watched("aotx-store", "store", self._saver.run)
+
+    def _engine_rung(self) -> None:
+        """The device published orders or media jobs, or made room in a ring."""
+        self._media.doorbell_rung()
+        self._bridge.doorbell_rung()
 
     def _watched(
         self, thread: str, name: str, work: Callable[[], None]
@@ -227,6 +232,7 @@ class RuntimeService(Service):
         for reader in self._readers:
             self._reactor.removeReader(reader)
         self._bridge.close()
+        self._media.close()
         has_gone = True
         if self._thread_gone is not None:
             # Not while a warm-up compiles: every entry of the device waits for it.

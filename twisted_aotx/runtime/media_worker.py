@@ -1,0 +1,97 @@
+"""
+The media worker: decodes the images that the device asks for (D12).
+
+Theory of operation. The engine's doorbell says that there may be jobs. Each of the
+device's image workers has a thread here, made with its first job; it copies the bytes
+that the job names, decodes them and tells the device whether that went well. The
+device gives a worker its next job only after that, so one job waits at most.
+
+Rules:
+1. A source that is gone while its bytes are copied is told as not decoded: the device
+   has dropped it already, and the worker must become free.
+2. After `close` a job that is under way is not told any more.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+import attrs
+from twisted.logger import Logger
+
+from twisted_aotx.errors import SourceGone
+from twisted_aotx.interfaces import IDevice
+from twisted_aotx.orders import MediaJob
+from twisted_aotx.runtime.jpeg import decodes
+
+#: (bytes, width, height) → whether it decodes.
+Decode = Callable[[bytes, int, int], bool]
+
+
+@attrs.define(eq=False)
+class MediaWorker:
+    """
+    The image workers of *device*. Its verbs belong to the reactor's thread.
+    """
+
+    _device: IDevice
+    _decode: Decode = decodes
+    #: By worker: what its thread takes next; None ends it.
+    _jobs: dict[int, queue.SimpleQueue[MediaJob | None]] = attrs.field(factory=dict)
+    _threads: list[threading.Thread] = attrs.field(factory=list)
+    #: Held while the device is told, so that `close` waits for that.
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _is_closed: bool = False
+
+    _log = Logger()
+
+    def doorbell_rung(self) -> None:
+        """The device may have published jobs."""
+        for job in self._device.media_jobs():
+            if job.worker not in self._jobs:
+                self._begin(job.worker)
+            self._jobs[job.worker].put(job)
+
+    def close(self) -> None:
+        """Let every thread end; the device hears nothing any more. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+        for jobs in self._jobs.values():
+            jobs.put(None)
+
+    def _begin(self, worker: int) -> None:
+        jobs: queue.SimpleQueue[MediaJob | None] = queue.SimpleQueue()
+        self._jobs[worker] = jobs
+        # A daemon: a picture that takes long must not keep a stopped process alive.
+        thread = threading.Thread(
+            target=self._run, args=(jobs,), name=f"aotx-image-{worker}", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, jobs: queue.SimpleQueue[MediaJob | None]) -> None:
+        while (job := jobs.get()) is not None:
+            try:
+                self._work(job)
+            except Exception:
+                # What is not the image's fault: the next one gets its chance.
+                self._log.failure("an image worker failed")
+
+    def _work(self, job: MediaJob) -> None:
+        decoded = False
+        if self._is_closed:
+            return
+        try:
+            data = self._device.source_bytes(
+                job.index, job.generation, job.offset, job.size
+            )
+            decoded = self._decode(data, job.width, job.height)
+        except SourceGone:
+            pass
+        finally:
+            with self._lock:
+                if not self._is_closed:
+                    self._device.finish_media(job.worker, decoded)
+                    self._device.ring()
