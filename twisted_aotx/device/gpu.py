@@ -22,7 +22,7 @@ from numba import cuda, types
 from numba.core import config
 
 from twisted_aotx.device import configure as _configure
-from twisted_aotx.device import entries, loop, roles, tables
+from twisted_aotx.device import controls, entries, ledger, loop, policy, roles, tables
 from twisted_aotx.device.backend import i64
 from twisted_aotx.device.numbers import WORD_RESTORING
 from twisted_aotx.device.reference import ref_load_corpus
@@ -53,6 +53,26 @@ def configure_role_kernel(d, role, numbers, digest, spans, span_bytes):
     roles.configure_role(d[0], role, numbers, digest, spans, span_bytes)
 
 
+def configure_control_kernel(d, row):
+    """One thread; see `controls.configure_control`."""
+    controls.configure_control(d[0], row)
+
+
+def restore_control_kernel(d, numbers):
+    """One thread; see `policy.restore_control`."""
+    policy.restore_control(d[0], numbers)
+
+
+def restore_ledger_kernel(d, rows):
+    """One thread; see `ledger.restore_ledger`."""
+    ledger.restore_ledger(d[0], rows)
+
+
+def break_policy_kernel(d):
+    """One thread; see `policy.break_policy`."""
+    policy.break_policy(d[0])
+
+
 def load_reference_kernel(d, role, corpus, size, rate, fixed, fixed_size):
     """One thread; see `reference.ref_load_corpus`."""
     ref_load_corpus(d[0], role, corpus, size, rate, fixed, fixed_size)
@@ -67,12 +87,13 @@ def kernels(regions: tables.Regions) -> dict[str, tuple[Any, Any, int]]:
     b = numba.from_dtype(regions.bulk)[::1]
     word = types.int64
     numbers = types.int64[::1]
+    words = types.uint64[::1]
     data = types.uint8[::1]
     return {
         "tick": (tick_kernel, types.void(h, d, b, data, word), LANES),
         "configure": (
             configure_kernel,
-            types.void(h, d, numbers, types.uint64[::1]),
+            types.void(h, d, numbers, words),
             1,
         ),
         "configure_role": (
@@ -80,6 +101,14 @@ def kernels(regions: tables.Regions) -> dict[str, tuple[Any, Any, int]]:
             types.void(d, word, numbers, data, types.uint8[:, ::1], numbers),
             1,
         ),
+        "configure_control": (configure_control_kernel, types.void(d, data), 1),
+        "restore_control": (restore_control_kernel, types.void(d, words), 1),
+        "restore_ledger": (
+            restore_ledger_kernel,
+            types.void(d, types.uint64[:, ::1]),
+            1,
+        ),
+        "break_policy": (break_policy_kernel, types.void(d), 1),
         "load_reference": (
             load_reference_kernel,
             types.void(d, word, data, word, word, data, word),
@@ -116,6 +145,10 @@ class CUDALaunch:
             for entry, function in (
                 (entries.configure, configure_kernel),
                 (entries.configure_role, configure_role_kernel),
+                (entries.configure_control, configure_control_kernel),
+                (entries.restore_control, restore_control_kernel),
+                (entries.restore_ledger, restore_ledger_kernel),
+                (entries.break_policy, break_policy_kernel),
                 (entries.load_reference, load_reference_kernel),
             )
         }

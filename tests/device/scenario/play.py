@@ -5,7 +5,7 @@ All stages in their order.
 from __future__ import annotations
 
 from tests.device.making import SECOND
-from tests.device.scenario import frames, states
+from tests.device.scenario import frames, policy, states
 from tests.device.scenario.frames import install_grants
 from tests.device.scenario.player import FIXED, RATE, SAMPLED, Scenario
 from twisted_aotx.device.host import Device
@@ -45,6 +45,7 @@ def _kernel_engines(s: Scenario) -> None:
 def play(device: Device, capacities: Capacities) -> Scenario:
     """All of it, on a device of `make_device`."""
     scenario = Scenario(device, capacities)
-    for stage in (install_grants, *states.STAGES, *frames.STAGES, _kernel_engines):
+    stages = *states.STAGES, *frames.STAGES, _kernel_engines, *policy.STAGES
+    for stage in (install_grants, *stages):
         stage(scenario)
     return scenario

@@ -28,6 +28,7 @@ from twisted_aotx.engines.reference import ReferenceEngine
 from twisted_aotx.interfaces import EngineFacts, IEngine, ReferenceModel
 from twisted_aotx.limits import Capacities
 from twisted_aotx.orders import OpenOrder
+from twisted_aotx.wire.info import ControlRow
 from twisted_aotx.wire.numbers import Phase
 
 #: May do everything; few pages, no telemetry; telemetry alone.
@@ -50,6 +51,19 @@ CORPUS = (
     + b"\n\na boat, a coat, a goat, not a note, that is what the cat had.\n\n\n"
     + b"z" * 1100
     + b"\n"
+)
+
+
+def _control(name: str, digest: bytes, *doses: int) -> ControlRow:
+    return ControlRow(name=name, layers=1, qualification_sha256=digest, doses=doses)
+
+
+#: What HOST declares: one to select, one without a dose, two of one digest.
+CONTROLS = (
+    _control("calm", b"c" * 32, -5, 40000),
+    _control("bare", b"b" * 32),
+    _control("twin-a", b"t" * 32, 1),
+    _control("twin-b", b"t" * 32, 1),
 )
 
 #: (phase before, event, phase after, status, cancel flag, finish)
@@ -75,6 +89,7 @@ def _reference(
 def make_device(capacities: Capacities, backend: str = BACKEND) -> Device:
     """The device that the scenario is played on."""
     played = played_engine(HOST, capacity=2, sequence_tokens=1 << 20)
+    played = Played(attrs.evolve(played.facts, controls=CONTROLS))
     engines: list[Played | IEngine] = [
         played,
         _reference(SAMPLED, 2, 0, None),
