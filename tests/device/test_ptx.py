@@ -25,7 +25,13 @@ from tests.device.sources import (
 )
 
 ARCHITECTURES = ("7.5", "9.0")
-KERNELS = ("tick", "configure", "configure_role", "load_reference")
+KERNELS = (
+    "tick",
+    "configure",
+    "configure_role",
+    "load_reference",
+    "restore_source",
+)
 #: Bytes of local memory that one thread may have.
 STACK_BYTES_MAX = 256
 #: Threads of the block that runs a tick.

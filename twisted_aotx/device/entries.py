@@ -22,6 +22,7 @@ from twisted_aotx.device import (
     ledger,
     mailbox,
     media_mail,
+    media_restore,
     policy,
     roles,
     stats,
@@ -108,6 +109,20 @@ def finish_job(h: Any, worker: Any, decoded: Any) -> None:
 def read_guard(h: Any, index: Any) -> Any:
     """See `media_mail.read_guard`."""
     return media_mail.read_guard(h[0], index)
+
+
+@dev
+def restore_source(
+    h: Any, d: Any, pool: Any, ids: Any, format_: Any, digest: Any, data: Any
+) -> None:
+    """See `media_restore.restore_source`."""
+    media_restore.restore_source(h[0], d[0], pool, ids, format_, digest, data)
+
+
+@dev
+def read_restored(h: Any) -> Any:
+    """See `media_mail.read_restored`."""
+    return media_mail.read_restored(h[0])
 
 
 @dev

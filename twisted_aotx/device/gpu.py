@@ -22,7 +22,16 @@ from numba import cuda, types
 from numba.core import config
 
 from twisted_aotx.device import configure as _configure
-from twisted_aotx.device import controls, entries, ledger, loop, policy, roles, tables
+from twisted_aotx.device import (
+    controls,
+    entries,
+    ledger,
+    loop,
+    media_restore,
+    policy,
+    roles,
+    tables,
+)
 from twisted_aotx.device.backend import i64
 from twisted_aotx.device.numbers import WORD_RESTORING
 from twisted_aotx.device.reference import ref_load_corpus
@@ -78,6 +87,11 @@ def load_reference_kernel(d, role, corpus, size, rate, fixed, fixed_size):
     ref_load_corpus(d[0], role, corpus, size, rate, fixed, fixed_size)
 
 
+def restore_source_kernel(h, d, p, ids, form, digest, data):
+    """One thread; see `media_restore.restore_source`."""
+    media_restore.restore_source(h[0], d[0], p, ids, form, digest, data)
+
+
 def kernels(regions: tables.Regions) -> dict[str, tuple[Any, Any, int]]:
     """
     Every kernel that is launched: name → (function, signature, threads of its block).
@@ -112,6 +126,11 @@ def kernels(regions: tables.Regions) -> dict[str, tuple[Any, Any, int]]:
         "load_reference": (
             load_reference_kernel,
             types.void(d, word, data, word, word, data, word),
+            1,
+        ),
+        "restore_source": (
+            restore_source_kernel,
+            types.void(h, d, data, types.uint64[::1], word, data, data),
             1,
         ),
     }
@@ -150,6 +169,7 @@ class CUDALaunch:
                 (entries.restore_ledger, restore_ledger_kernel),
                 (entries.break_policy, break_policy_kernel),
                 (entries.load_reference, load_reference_kernel),
+                (entries.restore_source, restore_source_kernel),
             )
         }
         self._tick = _jit(tick_kernel, LANES)

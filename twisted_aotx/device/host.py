@@ -45,7 +45,12 @@ from twisted_aotx.device.numbers import (
     WORD_RESTORING,
 )
 from twisted_aotx.device.orders import OrderReader
-from twisted_aotx.device.records import RecordReader, policy_rows, policy_words
+from twisted_aotx.device.records import (
+    RecordReader,
+    policy_rows,
+    policy_words,
+    words_of,
+)
 from twisted_aotx.errors import ChannelBusy, ConfigError
 from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
 from twisted_aotx.orders import (
@@ -54,6 +59,7 @@ from twisted_aotx.orders import (
     SourceRecord,
     StopOrder,
     StoredPolicy,
+    StoredSource,
     StoreRecord,
 )
 
@@ -283,6 +289,18 @@ class Device:
     def break_policy(self) -> None:
         """See `IDevice.break_policy`."""
         self._launch.on_device(entries.break_policy)
+
+    def restore_source(self, source: StoredSource) -> int:
+        """See `IDevice.restore_source`."""
+        ids = [*words_of(source.owner), *words_of(source.transfer_id)]
+        self._launch.everywhere(
+            entries.restore_source,
+            np.array(ids, np.uint64),
+            source.format,
+            np.frombuffer(source.sha256, np.uint8),
+            np.frombuffer(source.data, np.uint8),
+        )
+        return int(self._launch.on_host(entries.read_restored))
 
     def flush(self) -> None:
         """See `IDevice.flush`."""

@@ -33,6 +33,8 @@ def host_fields(capacities: Capacities) -> list[Any]:
     return [
         ("job_ring", "<i8", (entries, JOB_WORDS)),
         ("done_ring", "<i8", (entries, 2)),
+        # what `media_restore` last found
+        ("restored", "<i8", (1,)),
         ("m_guard", "<i8", (max(1, capacities.media_objects),)),
     ]
 
@@ -87,6 +89,12 @@ def next_done(H: Any) -> Any:
     decoded = i64(H.done_ring[at][1])
     store_release(H.word, WORD_DONE_HEAD, head + 1)
     return worker, decoded
+
+
+@dev
+def read_restored(H: Any) -> Any:
+    """Host: 0 if the last source restored is ready, else its status."""
+    return i64(H.restored[0])
 
 
 @dev

@@ -61,8 +61,8 @@ from twisted_aotx.device.wav import wav_more, wav_start
 from twisted_aotx.limits import MEDIA_BYTES_PER_TICK, Capacities
 
 #: Verdicts of a check.
-_ACCEPTED = 1
-_REFUSED = 2
+ACCEPTED = 1
+REFUSED = 2
 
 
 def work_fields(capacities: Capacities) -> list[Any]:
@@ -232,9 +232,9 @@ def _run_checks(H: Any, D: Any, P: Any, budget: Any) -> Any:
         index = i64(D.m_head[M_CHECKING])
         consumed, verdict, status = check_more(D, P, index, budget)
         budget -= consumed
-        if verdict == _ACCEPTED:
+        if verdict == ACCEPTED:
             _accept(H, D, index)
-        elif verdict == _REFUSED:
+        elif verdict == REFUSED:
             refuse(H, D, index, status)
         else:
             move(D, index, i64(M_CHECKING))

@@ -272,7 +272,7 @@ def refuse(H: Any, D: Any, index: Any, status: Any) -> None:
     D.m_status[index] = status
     move(D, index, i64(M_REFUSED))
     if D.m_receipt[index] >= 0:
-        cache_receipt(D, D.m_receipt[index])
+        cache_receipt(D, i64(D.m_receipt[index]))
 
 
 @dev
@@ -281,7 +281,8 @@ def refuse_at_once(D: Any, index: Any, status: Any) -> None:
     D.m_phase[index] = MEDIA_REFUSED
     D.m_status[index] = status
     move(D, index, i64(M_REFUSED))
-    cache_receipt(D, D.m_receipt[index])
+    if D.m_receipt[index] >= 0:
+        cache_receipt(D, i64(D.m_receipt[index]))
 
 
 @dev
