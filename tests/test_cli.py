@@ -74,8 +74,8 @@ def test_the_first_principal_has_the_whole_context_and_every_served_action(
     assert (principal.pages, principal.tokens, principal.requests) == (0, 131071, 128)
     assert (principal.media, principal.media_bytes) == (128, 67108864)
     assert principal.models == ("reference",)
-    assert ACTIONS == ("infer", "telemetry")
-    assert principal.actions == 1 | 8
+    assert ACTIONS == ("infer", "upload", "fetch", "telemetry", "policy_manage")
+    assert principal.actions == 1 | 2 | 4 | 8 | 128
 
 
 def test_the_token_file_holds_the_token_of_the_configuration(state: Path) -> None:
@@ -257,6 +257,38 @@ def test_check_reads_the_tls_files_as_the_gateway_would(state: Path) -> None:
     assert result.stderr.startswith(f"{path}: key: {state}/none.key cannot be read")
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "holds no certificate in PEM form"),
+        (
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "holds no certificate in PEM form",
+        ),
+    ],
+)
+def test_check_reads_the_authorities_of_imports(
+    state: Path, content: bytes | None, reason: str
+) -> None:
+    path = state / "gateway.json"
+    edit(path, urls={"ca_file": "ca.pem"})
+    if content is not None:
+        (state / "ca.pem").write_bytes(content)
+
+    result = aotx("check", "--config", path)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"{path}: urls.ca_file: {state}/ca.pem {reason}\n"
+
+
+def test_authorities_that_can_be_used_are_good(state: Path, pems: Path) -> None:
+    path = state / "gateway.json"
+    edit(path, urls={"ca_file": str(pems / "a.pem")})
+
+    assert aotx("check", "--config", path).exit_code == 0
+
+
 def test_check_of_a_missing_file_is_a_resource_failure(tmp_path: Path) -> None:
     result = aotx("check", "--config", tmp_path / "none.json")
 
@@ -296,7 +328,7 @@ def test_grants_are_byte_exact(state: Path) -> None:
 
     header = b"AOTXAPI1" + u32(1) + bytes(20) + u64(258) + bytes(36)
     header += u32(2) + bytes(8) + u32(128) + bytes(36)
-    rows = bytes(15) + b"\x01" + u64(258) + u32(9) + u32(4) + u32(0) + u32(131071)
+    rows = bytes(15) + b"\x01" + u64(258) + u32(143) + u32(4) + u32(0) + u32(131071)
     rows += u32(128) + u32(128) + u64(67108864) + bytes(8)
     rows += b"\xff" * 16 + u64(258) + u32(8 | 2 | 4 | 128) + u32(8 | 16) + u32(3)
     rows += u32(5) + u32(7) + u32(0) + u64(2**40) + bytes(8)

@@ -23,9 +23,8 @@ from twisted_aotx.errors import ConfigError, ConfigErrors
 TOKEN_BYTES: Final = 32
 #: The first principal.
 PRINCIPAL_ID: Final = "00000000000000000000000000000001"
-#: What this version does for a caller. Media, imports and policy answer 503 and are not
-#: granted before they work.
-ACTIONS: Final = ("infer", "telemetry")
+#: What this version does for a caller; the shared service is off.
+ACTIONS: Final = ("infer", "upload", "fetch", "telemetry", "policy_manage")
 #: Tokens of prompt and output that a request of the reference engine may have.
 REFERENCE_SEQUENCE_TOKENS: Final = 131072
 #: The same of the llama engine, and its requests at once: what a small model can hold
