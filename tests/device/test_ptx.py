@@ -29,6 +29,10 @@ KERNELS = (
     "tick",
     "configure",
     "configure_role",
+    "configure_control",
+    "restore_control",
+    "restore_ledger",
+    "break_policy",
     "load_reference",
     "restore_source",
 )

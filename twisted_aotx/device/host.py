@@ -26,31 +26,14 @@ from twisted_aotx.device.attach import attach_engines
 from twisted_aotx.device.invariants import find_violations
 from twisted_aotx.device.jobs import JobReader, copy_source
 from twisted_aotx.device.numbers import (
-    STAT_BUSY_NS,
-    STAT_COUNT,
-    STAT_DROPPED,
-    STAT_FRAMES,
-    STAT_HELD,
-    STAT_LEASES,
-    STAT_MEDIA_FREE,
-    STAT_MEDIA_OBJECTS,
-    STAT_POLICY_STATE,
-    STAT_QUEUED,
-    STAT_ROLES,
-    STAT_TICKS,
-    STAT_USAGE_PENDING,
-    STAT_USAGE_REVIEWED,
     WORD_FLUSH,
     WORD_HELD,
     WORD_RESTORING,
 )
 from twisted_aotx.device.orders import OrderReader
-from twisted_aotx.device.records import (
-    RecordReader,
-    policy_rows,
-    policy_words,
-    words_of,
-)
+from twisted_aotx.device.records import RecordReader
+from twisted_aotx.device.restoring import restore_policy, restore_source
+from twisted_aotx.device.telling import StatsReader
 from twisted_aotx.errors import ChannelBusy, ConfigError
 from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
 from twisted_aotx.orders import (
@@ -107,7 +90,7 @@ class Device:
         self._orders = OrderReader()
         self._jobs = JobReader()
         self._records = RecordReader()
-        self._stats = np.zeros(STAT_COUNT, np.int64)
+        self._stats = StatsReader()
         self._configure(epoch, hash_key, seed_key)
         attach_engines(self._launch, capacities, engines)
 
@@ -218,23 +201,7 @@ class Device:
 
     def stats(self) -> DeviceStats:
         """See `IDevice.stats`."""
-        self._launch.on_host(entries.read_stats, self._stats)
-        words = self._stats.tolist()
-        return DeviceStats(
-            ticks=words[STAT_TICKS],
-            frames=words[STAT_FRAMES],
-            leases=words[STAT_LEASES],
-            queued=words[STAT_QUEUED],
-            dropped_events=words[STAT_DROPPED],
-            held=bool(words[STAT_HELD]),
-            roles_active=words[STAT_ROLES],
-            busy_ns=words[STAT_BUSY_NS],
-            usage_pending=words[STAT_USAGE_PENDING],
-            usage_reviewed=words[STAT_USAGE_REVIEWED],
-            policy_state=words[STAT_POLICY_STATE],
-            media_objects=words[STAT_MEDIA_OBJECTS],
-            media_bytes_free=words[STAT_MEDIA_FREE],
-        )
+        return self._stats.read(self._launch)
 
     def set_engine(self, role: int, active: bool) -> None:
         """See `IDevice.set_engine`."""
@@ -277,14 +244,7 @@ class Device:
 
     def restore_policy(self, policy: StoredPolicy) -> None:
         """See `IDevice.restore_policy`."""
-        if max(policy.frontier, policy.saved_generation) >= 1 << 63:
-            # No device counts that far: it was not one of ours that wrote it.
-            self.break_policy()
-            return
-        ledger = policy_rows(policy.ledger)
-        self._launch.on_device(entries.restore_control, policy_words(policy))
-        if len(ledger):
-            self._launch.on_device(entries.restore_ledger, ledger)
+        restore_policy(self._launch, policy)
 
     def break_policy(self) -> None:
         """See `IDevice.break_policy`."""
@@ -292,15 +252,7 @@ class Device:
 
     def restore_source(self, source: StoredSource) -> int:
         """See `IDevice.restore_source`."""
-        ids = [*words_of(source.owner), *words_of(source.transfer_id)]
-        self._launch.everywhere(
-            entries.restore_source,
-            np.array(ids, np.uint64),
-            source.format,
-            np.frombuffer(source.sha256, np.uint8),
-            np.frombuffer(source.data, np.uint8),
-        )
-        return int(self._launch.on_host(entries.read_restored))
+        return restore_source(self._launch, source)
 
     def flush(self) -> None:
         """See `IDevice.flush`."""

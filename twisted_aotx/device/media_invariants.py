@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from twisted_aotx.device import sources
+from twisted_aotx.device import source_lists
 from twisted_aotx.device.numbers import (
     FORMAT_JPEG,
     MEDIA_DECODING,
@@ -28,13 +28,13 @@ from twisted_aotx.device.receipts import (
 )
 
 _PHASES = {
-    sources.M_FREE: {MEDIA_FREE},
-    sources.M_RECEIVING: {MEDIA_RECEIVING},
-    sources.M_WAITING_IMAGE: {MEDIA_WAITING},
-    sources.M_WAITING_AUDIO: {MEDIA_WAITING},
-    sources.M_CHECKING: {MEDIA_DECODING},
-    sources.M_REFUSED: {MEDIA_REFUSED},
-    sources.M_OTHER: {MEDIA_HASHING, MEDIA_DECODING, MEDIA_ENCODING, MEDIA_READY},
+    source_lists.M_FREE: {MEDIA_FREE},
+    source_lists.M_RECEIVING: {MEDIA_RECEIVING},
+    source_lists.M_WAITING_IMAGE: {MEDIA_WAITING},
+    source_lists.M_WAITING_AUDIO: {MEDIA_WAITING},
+    source_lists.M_CHECKING: {MEDIA_DECODING},
+    source_lists.M_REFUSED: {MEDIA_REFUSED},
+    source_lists.M_OTHER: {MEDIA_HASHING, MEDIA_DECODING, MEDIA_ENCODING, MEDIA_READY},
 }
 
 
@@ -64,7 +64,7 @@ def _lists(D: Any) -> Iterator[str]:
             if phase not in phases or int(D["m_list"][index]) != which:
                 yield f"source {index} of list {which} is in phase {phase}"
         generations = [int(D["m_generation"][index]) for index in members]
-        waiting = which in (sources.M_WAITING_IMAGE, sources.M_WAITING_AUDIO)
+        waiting = which in (source_lists.M_WAITING_IMAGE, source_lists.M_WAITING_AUDIO)
         if waiting and generations != sorted(generations):
             yield f"source list {which} is not in the order of generations"
     if sorted(seen) != list(range(int(D["media_objects"]))):

@@ -19,11 +19,10 @@ from twisted_aotx.device.numbers import (
 from twisted_aotx.device.pool import POOL_BYTES, take_span
 from twisted_aotx.device.sha256 import sha_equals, sha_finish, sha_more, sha_start
 from twisted_aotx.device.source_index import DIGEST_BYTES
+from twisted_aotx.device.source_lists import M_OTHER, move
 from twisted_aotx.device.sources import (
-    M_OTHER,
     count_in,
     make_ready,
-    move,
     next_descriptor,
     refuse,
     refuse_at_once,

@@ -41,21 +41,18 @@ from twisted_aotx.device.sha256 import (
     sha_finish,
     sha_more,
 )
-from twisted_aotx.device.sources import (
+from twisted_aotx.device.source_lists import (
     M_CHECKING,
     M_OTHER,
     M_RECEIVING,
     M_WAITING_AUDIO,
     M_WAITING_IMAGE,
-    free_worker,
     join_turns,
     leave_turns,
-    make_ready,
     move,
     move_by_generation,
-    refuse,
-    set_phase,
 )
+from twisted_aotx.device.sources import free_worker, make_ready, refuse, set_phase
 from twisted_aotx.device.store_mail import next_record, publish_record
 from twisted_aotx.device.wav import wav_more, wav_start
 from twisted_aotx.limits import MEDIA_BYTES_PER_TICK, Capacities

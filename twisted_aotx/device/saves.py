@@ -12,7 +12,7 @@ from typing import Any
 from twisted_aotx.device.admission import admit_waiting
 from twisted_aotx.device.backend import dev, i64
 from twisted_aotx.device.frames import serve
-from twisted_aotx.device.media import source_removed
+from twisted_aotx.device.media_cancel import source_removed
 from twisted_aotx.device.media_work import source_saved
 from twisted_aotx.device.numbers import (
     RECORD_CONTROL,

@@ -51,20 +51,18 @@ from twisted_aotx.device.source_index import (
     add_ready,
     remove_ready,
 )
+from twisted_aotx.device.source_lists import (
+    M_FREE,
+    M_RECEIVING,
+    M_REFUSED,
+    leave_turns,
+    list_fields,
+    move,
+    reset_lists,
+)
 from twisted_aotx.limits import Capacities
 
 METADATA_BYTES = 64
-
-M_FREE = 0
-M_RECEIVING = 1
-M_WAITING_IMAGE = 2
-M_WAITING_AUDIO = 3
-#: In work by a check of the kernels.
-M_CHECKING = 4
-M_REFUSED = 5
-#: Everything else: hashing, in a worker on the host, being saved, ready.
-M_OTHER = 6
-M_LISTS = 7
 
 
 def source_fields(capacities: Capacities) -> list[Any]:
@@ -72,16 +70,11 @@ def source_fields(capacities: Capacities) -> list[Any]:
     sources = (max(1, capacities.media_objects),)
     columns = (
         "m_phase m_status m_format m_generation m_size m_received m_samples m_rows "
-        "m_leases m_removals m_worker m_job m_receipt m_list m_prev m_next "
-        # the turns of the hash stage
-        "m_hashes t_prev t_next"
+        "m_leases m_removals m_worker m_job m_receipt"
     )
     return [
         *((name, "<i8", sources) for name in columns.split()),
-        ("m_head", "<i8", (M_LISTS,)),
-        ("m_tail", "<i8", (M_LISTS,)),
-        ("t_head", "<i8"),
-        ("t_tail", "<i8"),
+        *list_fields(capacities),
         ("media_generation", "<i8"),
         # sources in phases 1..6, and in phases 2..5
         ("media_live", "<i8"),
@@ -92,65 +85,10 @@ def source_fields(capacities: Capacities) -> list[Any]:
 @dev
 def reset_sources(D: Any) -> None:
     """Every descriptor is free. Start only."""
-    D.t_head = -1
-    D.t_tail = -1
-    for which in range(M_LISTS):
-        D.m_head[which] = -1
-        D.m_tail[which] = -1
+    reset_lists(D)
     for index in range(D.media_objects):
         D.m_receipt[index] = -1
         D.m_worker[index] = -1
-        _link(D, index, i64(M_FREE), i64(D.m_tail[M_FREE]))
-
-
-@dev
-def _link(D: Any, index: Any, which: Any, before: Any) -> None:
-    """Put *index* into list *which* behind *before* (-1: at its head)."""
-    after = i64(D.m_head[which])
-    if before < 0:
-        D.m_head[which] = index
-    else:
-        after = i64(D.m_next[before])
-        D.m_next[before] = index
-    if after < 0:
-        D.m_tail[which] = index
-    else:
-        D.m_prev[after] = index
-    D.m_prev[index] = before
-    D.m_next[index] = after
-    D.m_list[index] = which
-
-
-@dev
-def _unlink(D: Any, index: Any) -> None:
-    which = i64(D.m_list[index])
-    before = i64(D.m_prev[index])
-    after = i64(D.m_next[index])
-    if before < 0:
-        D.m_head[which] = after
-    else:
-        D.m_next[before] = after
-    if after < 0:
-        D.m_tail[which] = before
-    else:
-        D.m_prev[after] = before
-
-
-@dev
-def move(D: Any, index: Any, which: Any) -> None:
-    """Put *index* at the end of list *which*."""
-    _unlink(D, index)
-    _link(D, index, which, i64(D.m_tail[which]))
-
-
-@dev
-def move_by_generation(D: Any, index: Any, which: Any) -> None:
-    """Put *index* into list *which*, whose oldest generation is first."""
-    _unlink(D, index)
-    before = i64(D.m_tail[which])
-    while before >= 0 and D.m_generation[before] > D.m_generation[index]:
-        before = i64(D.m_prev[before])
-    _link(D, index, which, before)
 
 
 @dev
@@ -216,39 +154,6 @@ def set_phase(D: Any, index: Any, phase: Any) -> None:
     """Move a live source on, and count those in work."""
     D.media_busy += _in_work(phase) - _in_work(D.m_phase[index])
     D.m_phase[index] = phase
-
-
-@dev
-def join_turns(D: Any, index: Any) -> None:
-    """The source has bytes to hash."""
-    if D.m_hashes[index] == 1:
-        return
-    D.m_hashes[index] = 1
-    D.t_prev[index] = D.t_tail
-    D.t_next[index] = -1
-    if D.t_tail < 0:
-        D.t_head = index
-    else:
-        D.t_next[D.t_tail] = index
-    D.t_tail = index
-
-
-@dev
-def leave_turns(D: Any, index: Any) -> None:
-    """The source has nothing to hash for now."""
-    if D.m_hashes[index] == 0:
-        return
-    D.m_hashes[index] = 0
-    before = i64(D.t_prev[index])
-    after = i64(D.t_next[index])
-    if before < 0:
-        D.t_head = after
-    else:
-        D.t_next[before] = after
-    if after < 0:
-        D.t_tail = before
-    else:
-        D.t_prev[after] = before
 
 
 @dev
