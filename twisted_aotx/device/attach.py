@@ -1,5 +1,6 @@
 """
-Telling the device what its engines declared (`device.md` §10). Start only.
+Telling the device its capacities, and what its engines declared (`device.md` §10).
+Start only.
 """
 
 from __future__ import annotations
@@ -85,6 +86,41 @@ def _load(launch: Launch, role: int, model: ReferenceModel) -> None:
     launch.on_device(
         entries.load_reference, role, corpus, len(corpus), model.rate, fixed, size
     )
+
+
+def configure_device(
+    launch: Launch,
+    c: limits.Capacities,
+    service_bytes: int,
+    epoch: int,
+    hash_key: int,
+    seed_key: int,
+) -> None:
+    """Tell the device its capacities *c* and its secrets."""
+    numbers = (
+        c.slots,
+        c.requests,
+        c.channels,
+        c.principals,
+        c.prompt_bytes,
+        c.output_bytes,
+        c.sequence_tokens,
+        c.request_seconds,
+        c.upload_seconds,
+        service_bytes,
+        c.media_objects,
+        c.media_bytes,
+        c.image_rows,
+        c.image_workers,
+        c.image_pixels,
+        c.image_dimension,
+        c.image_patches,
+        c.audio_rows,
+        c.audio_workers,
+        c.audio_frames,
+    )
+    secrets = np.array([epoch, hash_key, seed_key], np.uint64)
+    launch.once(entries.configure, np.array(numbers, np.int64), secrets)
 
 
 def attach_engines(

@@ -22,7 +22,7 @@ from twisted_aotx.device import (
     launch,
     tables,
 )
-from twisted_aotx.device.attach import attach_engines
+from twisted_aotx.device.attach import attach_engines, configure_device
 from twisted_aotx.device.invariants import find_violations
 from twisted_aotx.device.jobs import JobReader, copy_source
 from twisted_aotx.device.numbers import (
@@ -91,35 +91,10 @@ class Device:
         self._jobs = JobReader()
         self._records = RecordReader()
         self._stats = StatsReader()
-        self._configure(epoch, hash_key, seed_key)
-        attach_engines(self._launch, capacities, engines)
-
-    def _configure(self, epoch: int, hash_key: int, seed_key: int) -> None:
-        c = self.capacities
-        numbers = (
-            c.slots,
-            c.requests,
-            c.channels,
-            c.principals,
-            c.prompt_bytes,
-            c.output_bytes,
-            c.sequence_tokens,
-            c.request_seconds,
-            c.upload_seconds,
-            self.service_bytes,
-            c.media_objects,
-            c.media_bytes,
-            c.image_rows,
-            c.image_workers,
-            c.image_pixels,
-            c.image_dimension,
-            c.image_patches,
-            c.audio_rows,
-            c.audio_workers,
-            c.audio_frames,
+        configure_device(
+            self._launch, capacities, regions.size, epoch, hash_key, seed_key
         )
-        secrets = np.array([epoch, hash_key, seed_key], np.uint64)
-        self._launch.once(entries.configure, np.array(numbers, np.int64), secrets)
+        attach_engines(self._launch, capacities, engines)
 
     # --- mailboxes: the reactor's thread ----------------------------------------------
 

@@ -4,7 +4,7 @@ CANCEL of a media source, and what became of a removal (`device.md` §12, D12).
 | source | effect | status |
 |---|---|---|
 | phases 1..4 | refused at once, the receipt goes | 200 |
-| being saved, or ready without a lease | the store is asked; the reply waits | 200, 429 |
+| being saved, or ready, not leased | the store is asked, the reply waits | 200, 429 |
 | ready with a lease | none | 409 |
 | refused | its receipt goes | 200 |
 """

@@ -15,7 +15,7 @@ from twisted_aotx.orders import StoredPolicy, StoredSource
 
 
 def restore_policy(launch: Any, policy: StoredPolicy) -> None:
-    """Control state, ledger and frontier; state error if no device can have had them."""
+    """Control state, ledger and frontier; state error if they are no device's."""
     if max(policy.frontier, policy.saved_generation) >= 1 << 63:
         # No device counts that far: it was not one of ours that wrote it.
         launch.on_device(entries.break_policy)
