@@ -110,6 +110,7 @@ PARTS: dict[str, Part] = {
         (*BASE, "wire.packet", "wire.numbers", "wire.mailbox", "seqpacket", "broker"),
         (*_TWISTED, *_RECORDS, "twisted.application.service"),
     ),
+    "watch": Part((*BASE, "wire.watch", "seqpacket", "watch"), (*_TWISTED, *_RECORDS)),
     "client": Part((*BASE, "wire", "seqpacket", "client"), (*_TWISTED, *_RECORDS)),
     # 4
     "gateway": Part(

@@ -240,6 +240,40 @@ class IMailboxes(Interface):
         """Take the mailbox back (state 2 → 0)."""
 
 
+@attrs.frozen
+class Progress:
+    """
+    A request's output or phase has changed; by now it may have changed again.
+    """
+
+    #: 16 bytes each.
+    principal: bytes
+    id: bytes
+    #: Output bytes so far.
+    total_bytes: int
+    #: `wire.numbers.Phase`.
+    phase: int
+
+
+class IProgress(Interface):
+    """
+    What a device tells of its requests while somebody watches. Reactor thread only.
+    """
+
+    def watch(watched: bool) -> None:
+        """
+        Whether to tell from the next tick on; nothing is told before the first call.
+
+        While it tells, the broker's doorbell rings for progress, too.
+        """
+
+    def progress() -> Sequence[Progress] | None:
+        """
+        What was told since the last call, in order; None: some of it was lost, so
+        anything may have changed.
+        """
+
+
 @attrs.frozen(kw_only=True)
 class DeviceStats:
     """
@@ -269,7 +303,7 @@ class DeviceStats:
     policy_state: int = 0
 
 
-class IDevice(IMailboxes):
+class IDevice(IMailboxes, IProgress):
     """
     A device: tables, kernels and their two doorbells (`device.md`).
 
@@ -277,7 +311,9 @@ class IDevice(IMailboxes):
     `run` to the device's; `tick` is for those who step it themselves.
     """
 
-    broker_doorbell: int = Attribute("eventfd that rings when replies were published.")
+    broker_doorbell: int = Attribute(
+        "eventfd that rings when replies or progress were published."
+    )
     engine_doorbell: int = Attribute(
         "eventfd that rings when orders or media jobs were published."
     )

@@ -64,6 +64,19 @@ EVENTS_PER_SLOT: Final = 64
 #: Output bytes that one engine lease may have on the way to the device; also the
 #: largest single emission.
 EVENT_BYTES_PER_SLOT: Final = 65536
+#: Progress notices in the ring for each slot: so many ticks may pass before the broker
+#: has read them.
+NOTICES_PER_SLOT: Final = 4
+#: Records in one packet of `watch.sock`, connections that it takes (a gateway has one),
+#: and watches of one connection (docs/wire/watch.md).
+WATCH_RECORDS_MAX: Final = 64
+WATCH_CONNECTIONS_MAX: Final = 64
+WATCHES_MAX: Final = 4096
+#: Seconds without a notice after which a client asks by itself: a lost notice hangs
+#: nobody.
+WATCH_CHECK_SECONDS: Final = 1
+#: Seconds after which a watch that was not renewed is forgotten.
+WATCH_FORGET_SECONDS: Final = 10
 #: Usage records that wait for review [D11].
 USAGE_RECORDS: Final = 4096
 #: Usage records that one review batch takes at most [D11].

@@ -28,6 +28,7 @@ from twisted_aotx.gateway.site import GatewaySite, make_site
 from twisted_aotx.listening import Listening, of_settings
 from twisted_aotx.places import Place
 from twisted_aotx.wire.numbers import Status
+from twisted_aotx.wire.watch import watch_path
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -101,6 +102,7 @@ class GatewayPart:
             settings.socket,
             connections_max=settings.limits.wire_connections,
             waiters_max=settings.limits.connections,
+            watch_path=watch_path(str(settings.socket)),
         )
         gateway = Gateway(settings, client, self._reactor, metrics=metrics)
         self._site = make_site(gateway)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from twisted_aotx.broker.errors import GrantsRefused
@@ -32,6 +33,8 @@ from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
 from twisted_aotx.runtime.scrape import ScrapeSite
 from twisted_aotx.runtime.threads import in_thread
 from twisted_aotx.statedir import StateDirectory
+from twisted_aotx.watch.service import WatchService
+from twisted_aotx.wire.watch import watch_path
 
 if TYPE_CHECKING:
     from twisted_aotx.device.host import Device
@@ -64,6 +67,7 @@ class RuntimePart:
         self._store: Store | None = None
         self._runtime: RuntimeService | None = None
         self._broker: BrokerService | None = None
+        self._watches: WatchService | None = None
         #: What it tells of itself, for any registry.
         self.collector = RuntimeCollector(self._state)
         self._scrapes = ScrapeSite(reactor, self.collector)
@@ -106,15 +110,38 @@ class RuntimePart:
             grants_path=str(self._settings.grants),
         )
         self._broker = broker
-        runtime.on_replies = broker.replies_published
+        runtime.on_replies = self._replies_published
         runtime.on_death = lambda failure: died(failure.getErrorMessage())
         await runtime.start()
         await self._listening.open(self._scrapes)
         for address in self._listening.addresses():
             _log.info("metrics on {address}", address=address)
+        self._offer_watches(device, epoch)
         await broker.start()
         self._tell(())
         _log.info("ready: {socket}", socket=self._settings.socket)
+
+    def _offer_watches(self, device: Device, epoch: int) -> None:
+        """A service without them is slower, and no worse."""
+        watches = WatchService(
+            self._reactor,
+            device,
+            epoch=epoch,
+            socket_path=watch_path(str(self._settings.socket)),
+        )
+        try:
+            watches.start()
+        except CannotListenError as refused:
+            _log.warn("no watches are offered: {why}", why=refused.socketError)
+        else:
+            self._watches = watches
+
+    def _replies_published(self) -> None:
+        """The broker's doorbell. Progress first: it is known before its READ is."""
+        if self._watches is not None:
+            self._watches.progress_published()
+        if self._broker is not None:
+            self._broker.replies_published()
 
     def read_again(self) -> None:
         """
@@ -167,6 +194,8 @@ class RuntimePart:
         if self._broker is not None:
             GrantsState.remove(self._settings.state)
             await self._broker.stop()
+        if self._watches is not None:
+            await self._watches.stop()
         await self._listening.close()
         self._scrapes.close()
         if self._runtime is not None:

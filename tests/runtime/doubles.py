@@ -28,6 +28,7 @@ from twisted_aotx.interfaces import (
     IDevice,
     IEngine,
     Lease,
+    Progress,
 )
 from twisted_aotx.journal.store import Store
 from twisted_aotx.orders import (
@@ -226,6 +227,12 @@ class MemoryDevice(MemoryMailboxes):
         self.reports.append((slot, generation, Event(kind), value, data))
         self.log.append("report")
         return True
+
+    def watch(self, watched: bool) -> None:
+        raise NotImplementedError
+
+    def progress(self) -> Sequence[Progress] | None:
+        raise NotImplementedError
 
     def ring(self) -> None:
         self.log.append("ring")

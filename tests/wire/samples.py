@@ -19,6 +19,7 @@ from twisted_aotx.wire.messages import MessageHead, PartHead, PayloadHead
 from twisted_aotx.wire.packet import ReplyHeader, RequestHeader
 from twisted_aotx.wire.policy import PolicyReport, PolicyWrite
 from twisted_aotx.wire.requests import Selector
+from twisted_aotx.wire.watch import Notice, Watch
 
 PRINCIPAL = bytes(15) + b"\1"
 ID = bytes(range(16))
@@ -48,6 +49,8 @@ SAMPLES: tuple[Record, ...] = (
     ReplyHeader(200, 3, PRINCIPAL, 7, 9, ID, 5, 2, 8, 20, 4, 3, 1, 413, 1),
     GrantRow(PRINCIPAL, 7, 15, 4, 0, 256, 2, 16, 33554432),
     ModelRow(2, 3, SHA),
+    Watch(PRINCIPAL, ID, 9, 300, 3),
+    Notice(PRINCIPAL, ID, 9, 301, 4),
     ControlRow(
         positions=1,
         layers=1 << 24,

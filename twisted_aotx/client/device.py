@@ -11,6 +11,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from twisted_aotx.client.pool import Pool
+from twisted_aotx.client.watching import Watcher
 from twisted_aotx.errors import DeviceRefused, InvalidReply, RemoteWireError
 from twisted_aotx.seqpacket import (
     PacketReactor,
@@ -85,6 +86,7 @@ class DeviceClient:
         connect_seconds: within which a connection has to stand.
         exchange_seconds: within which a reply has to come.
         wait_seconds: within which a connection has to become free (D29).
+        watch_path: where the runtime offers watches, if it does.
         system: what reaches the kernel; tests hand in their own.
     """
 
@@ -99,9 +101,13 @@ class DeviceClient:
         connect_seconds: float = 5.0,
         exchange_seconds: float = 15.0,
         wait_seconds: float = 5.0,
+        watch_path: str | None = None,
         system: SystemCalls | None = None,
     ) -> None:
         system = system or System()
+        self._watcher = (
+            None if watch_path is None else Watcher(reactor, watch_path, system=system)
+        )
         endpoint = SeqPacketClientEndpoint(
             reactor,
             socket_path,
@@ -130,6 +136,8 @@ class DeviceClient:
         """
         Fail what is under way with ServiceClosed; fires when every connection is gone.
         """
+        if self._watcher is not None:
+            self._watcher.close()
         return self._pool.close()
 
     async def exchange(
@@ -222,6 +230,18 @@ class DeviceClient:
                 id=request_id,
             )
         )
+
+    def changed(
+        self, caller: Caller, epoch: int, request_id: bytes, window: Window
+    ) -> Deferred[bool] | None:
+        """
+        Wait until the request may stand further than *window* says; see
+        `watching.Watcher.changed`. None also where the runtime offers no watches.
+        """
+        if self._watcher is None:
+            return None
+        total, phase = window.reply.total_bytes, window.reply.phase
+        return self._watcher.changed(caller.principal, epoch, request_id, total, phase)
 
     async def _information(self, operation: Operation, caller: Caller) -> InfoReply:
         header = RequestHeader(

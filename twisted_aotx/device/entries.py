@@ -24,6 +24,7 @@ from twisted_aotx.device import (
     media_mail,
     media_restore,
     policy,
+    progress,
     roles,
     stats,
     store_mail,
@@ -138,6 +139,18 @@ def finish_record(h: Any, saved: Any) -> None:
 
 
 @dev
+def take_notices(h: Any, out: Any) -> Any:
+    """See `progress.take_notices`."""
+    return progress.take_notices(h[0], out)
+
+
+@dev
+def notices_lost(h: Any) -> Any:
+    """See `progress.notices_lost`."""
+    return progress.notices_lost(h[0])
+
+
+@dev
 def set_role_state(h: Any, role: Any, active: Any) -> None:
     """See `roles.set_role_state`."""
     roles.set_role_state(h[0], role, active)
@@ -249,6 +262,8 @@ WARM_UP: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (read_guard, (0,)),
     (take_record, (np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64))),
     (finish_record, (0,)),
+    (take_notices, (np.zeros((1, 1), np.uint64),)),
+    (notices_lost, ()),
     (set_role_state, (0, 0)),
     (set_control_state, (0, 0)),
     (set_word, (0, 0)),

@@ -29,6 +29,7 @@ from twisted_aotx.device.numbers import (
     KIND_HOST,
 )
 from twisted_aotx.device.philox import philox_u64
+from twisted_aotx.device.progress import note_change
 from twisted_aotx.device.render import render_prompt
 from twisted_aotx.device.requests import end_request
 from twisted_aotx.device.slots import end_lease, free_slot
@@ -166,7 +167,9 @@ def commit(H: Any, D: Any) -> None:
         slot = D.live_list[n]
         request = D.s_request[slot]
         _give_back(H, D, slot)
-        D.r_total[request] += D.take_bytes[slot]
+        if D.take_bytes[slot] > 0:
+            D.r_total[request] += D.take_bytes[slot]
+            note_change(D, request)
         D.r_sampled[request] += D.take_tokens[slot]
         if load_acquire(H.e_wait, slot) == 1:
             store_release(H.e_wait, slot, 0)

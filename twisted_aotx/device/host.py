@@ -25,17 +25,19 @@ from twisted_aotx.device import (
 from twisted_aotx.device.attach import attach_engines, configure_device
 from twisted_aotx.device.invariants import find_violations
 from twisted_aotx.device.jobs import JobReader, copy_source
+from twisted_aotx.device.notices import NoticeReader
 from twisted_aotx.device.numbers import (
     WORD_FLUSH,
     WORD_HELD,
     WORD_RESTORING,
+    WORD_WATCHED,
 )
 from twisted_aotx.device.orders import OrderReader
 from twisted_aotx.device.records import RecordReader
 from twisted_aotx.device.restoring import restore_policy, restore_source
 from twisted_aotx.device.telling import StatsReader
 from twisted_aotx.errors import ChannelBusy, ConfigError
-from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine
+from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine, Progress
 from twisted_aotx.orders import (
     MediaJob,
     OpenOrder,
@@ -87,6 +89,7 @@ class Device:
         self.engine_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._packet = np.zeros(limits.PACKET_BYTES_MAX, np.uint8)
         self.store_doorbell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._notices = NoticeReader()
         self._orders = OrderReader()
         self._jobs = JobReader()
         self._records = RecordReader()
@@ -132,6 +135,14 @@ class Device:
         """See `IDevice.release`."""
         if not self._launch.on_host(entries.release, channel):
             raise ChannelBusy(channel)
+
+    def watch(self, watched: bool) -> None:
+        """See `IProgress.watch`."""
+        self._launch.on_host(entries.set_word, WORD_WATCHED, int(watched))
+
+    def progress(self) -> Sequence[Progress] | None:
+        """See `IProgress.progress`."""
+        return self._notices.take(self._launch)
 
     # --- engines: the reactor's thread ------------------------------------------------
 

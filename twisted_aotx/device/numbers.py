@@ -74,7 +74,11 @@ WORD_JOB_TAIL: Final = 96
 WORD_JOB_HEAD: Final = 104
 WORD_DONE_TAIL: Final = 112
 WORD_DONE_HEAD: Final = 120
-WORD_COUNT: Final = 128
+WORD_WATCHED: Final = 128
+WORD_NOTICE_TAIL: Final = 136
+WORD_NOTICE_HEAD: Final = 144
+WORD_NOTICE_LOST: Final = 152
+WORD_COUNT: Final = 160
 
 #: What the device asks of the state store: word 0 of a record.
 RECORD_SOURCE: Final = 1

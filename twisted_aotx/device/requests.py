@@ -28,6 +28,7 @@ from twisted_aotx.device.numbers import (
     RUNNING,
     UNAVAILABLE,
 )
+from twisted_aotx.device.progress import note_change
 from twisted_aotx.device.source_leases import lease_fields, release_sources
 from twisted_aotx.device.usage import record_usage, usage_room
 from twisted_aotx.limits import (
@@ -228,6 +229,7 @@ def end_request(D: Any, entry: Any, phase: Any) -> None:
         D.r_finish[entry] = 0
     D.r_changed[entry] = D.now
     D.r_slot[entry] = -1
+    note_change(D, entry)
     count_active(D, entry, -1)
     release_sources(D, entry)
     list_remove(D, LIST_ACTIVE, entry)
@@ -252,6 +254,7 @@ def fail_queue(D: Any, role: Any) -> None:
 def run_request(D: Any, entry: Any, prompt_tokens: Any) -> None:
     """Preparing → running."""
     D.r_phase[entry] = RUNNING
+    note_change(D, entry)
     D.r_prompt_tokens[entry] = prompt_tokens
 
 

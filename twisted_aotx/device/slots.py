@@ -34,6 +34,7 @@ from twisted_aotx.device.numbers import (
     QUEUED,
     UNAVAILABLE,
 )
+from twisted_aotx.device.progress import note_change
 from twisted_aotx.device.requests import (
     LIST_ACTIVE,
     end_request,
@@ -161,6 +162,7 @@ def start_lease(D: Any, slot: Any, request: Any) -> None:
     bitmap_clear(D.slots_free, slot)
     bitmap_set(D.slots_live, slot)
     D.r_phase[request] = PREPARING
+    note_change(D, request)
     D.r_slot[request] = slot
     D.s_request[slot] = request
     D.s_generation[slot] += 1

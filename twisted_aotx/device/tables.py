@@ -31,6 +31,7 @@ from twisted_aotx.device import (
     owners,
     policy,
     pool,
+    progress,
     receipts,
     reference,
     requests,
@@ -103,6 +104,7 @@ def host_dtype(capacities: Capacities) -> np.dtype[Any]:
             *controls.control_host_fields(capacities),
             *media_mail.host_fields(capacities),
             *store_mail.host_fields(capacities),
+            *progress.host_fields(capacities),
         ],
         align=True,
     )
@@ -147,6 +149,7 @@ def device_dtype(capacities: Capacities) -> np.dtype[Any]:
             *kernel_engine.kernel_engine_fields(capacities),
             *source_fields(capacities),
             *store_mail.device_fields(capacities),
+            *progress.device_fields(capacities),
         ],
         align=True,
     )

@@ -32,7 +32,13 @@ from twisted_aotx.device.media_work import (
     media_due,
     prepare,
 )
-from twisted_aotx.device.numbers import KIND_KERNEL, WORD_HELD, WORD_RESTORING
+from twisted_aotx.device.numbers import (
+    KIND_KERNEL,
+    WORD_HELD,
+    WORD_RESTORING,
+    WORD_WATCHED,
+)
+from twisted_aotx.device.progress import publish_notices
 from twisted_aotx.device.requests import LIST_ACTIVE
 from twisted_aotx.device.review import review, review_is_due
 from twisted_aotx.device.saves import handle_results
@@ -58,6 +64,9 @@ def _begin(H: Any, D: Any, now: Any) -> None:
     look_at_controls(H, D)
     D.chunks = 0
     claim(H, D)
+    # After the claim: a READ that was sent because somebody watches by now must not be
+    # answered by a tick that does not know it.
+    D.watched = load_acquire(H.word, WORD_WATCHED)
 
 
 @dev
@@ -165,6 +174,7 @@ def tick_stages(
     barrier()
     if lane == 0:
         publish_stats(H, D)
+        publish_notices(H, D)
         publish_replies(H, D)
         if D.held == 0:
             hash_sources(H, D, P)

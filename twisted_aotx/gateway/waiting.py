@@ -1,9 +1,9 @@
 """
 Waiting: for a request's news, for time, for the client. Layer 4.
 
-All waiting for output lies behind `windows`. It asks READ: at once, 5 ms after news,
-then at doubled pauses up to 50 ms. Progress notices will replace the pauses where the
-runtime offers them; nothing else has to know.
+All waiting for output lies behind `windows`. It asks READ: at once, and then whenever
+the runtime gives notice of progress. Where it gives none it asks 5 ms after news, then
+at doubled pauses up to 50 ms. Nothing else has to know.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from twisted_aotx.wire.numbers import TERMINAL_PHASES
 #: Seconds between two READs of one request: after news, and at most.
 PAUSE_MIN: Final = 0.005
 PAUSE_MAX: Final = 0.05
+#: Notices without news that are followed by a READ at once.
+IDLE_NOTICES: Final = 2
 
 _T = TypeVar("_T")
 
@@ -55,7 +57,7 @@ async def windows(
         ExchangeFailed, InvalidReply: a READ was not answered as it must be.
     """
     known = None
-    pause = PAUSE_MIN
+    pauses = Pauses(gateway.reactor)
     while True:
         window = await gateway.client.read(caller, handle.epoch, handle.id, cursor)
         reply = window.reply
@@ -65,14 +67,49 @@ async def windows(
         seen = (reply.phase, reply.cancel_requested, reply.failure_status)
         if window.data or seen != known:
             known = seen
-            pause = PAUSE_MIN
+            pauses.news()
             yield window
             if cursor < reply.total_bytes:
                 continue
             if reply.phase in TERMINAL_PHASES:
                 return
-        await deferLater(gateway.reactor, pause)
-        pause = min(2 * pause, PAUSE_MAX)
+        told = gateway.client.changed(caller, handle.epoch, handle.id, window)
+        if told is None:
+            await pauses.pause()
+        elif await told:
+            await pauses.noticed()
+
+
+class Pauses:
+    """
+    Between the READs of one request, as long as none brings news.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self.news()
+
+    def news(self) -> None:
+        """A READ brought news: the next pause is the shortest."""
+        self._seconds = PAUSE_MIN
+        #: Notices since the last news.
+        self._notices = 0
+
+    async def pause(self) -> None:
+        """Nobody tells of news: wait, longer each time."""
+        await deferLater(self._clock, self._seconds)
+        self._seconds = min(2 * self._seconds, PAUSE_MAX)
+
+    async def noticed(self) -> None:
+        """
+        A notice came: wait for nothing, unless the last ones were all idle.
+
+        One is, when a request is watched for the first time; more would be a fault of
+        the runtime's, which must not have us ask without a pause.
+        """
+        self._notices += 1
+        if self._notices > IDLE_NOTICES:
+            await self.pause()
 
 
 def when_gone(call: Call) -> Deferred[None]:
