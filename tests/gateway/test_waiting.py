@@ -4,6 +4,7 @@ Waiting for news, time and clients, on a clock that stands still between steps.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +13,17 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock, deferLater
 
 from tests.gateway.device_script import EPOCH, DeviceScript, Running
+from tests.watch.bench import ScriptedProgress
 from twisted_aotx.client import Caller, DeviceClient, Window
 from twisted_aotx.errors import DeviceRefused, InvalidReply
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.settings import GatewaySettings
 from twisted_aotx.gateway.waiting import ClientLeft, TimeUp, windows, within
+from twisted_aotx.interfaces import Progress
+from twisted_aotx.limits import WATCH_CHECK_SECONDS
 from twisted_aotx.testing.peer import ScriptedPeer, reply_to
 from twisted_aotx.testing.worlds import MemoryWorld
+from twisted_aotx.watch.service import WatchService
 from twisted_aotx.wire.handles import RequestHandle
 from twisted_aotx.wire.numbers import Operation, Phase
 from twisted_aotx.wire.packet import RequestHeader
@@ -40,7 +45,7 @@ class Watching:
     A consumer of `windows` in a world of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, watched: bool = False) -> None:
         self.world = MemoryWorld()
         self.device = DeviceScript()
         self.request = Running(SUBMISSION)
@@ -54,7 +59,21 @@ class Watching:
         peer = ScriptedPeer(self._script)
         peer.listen(self.world.reactor, path, system=self.world.system)
         reactor = self.world.reactor
-        client = DeviceClient(reactor, path, system=self.world.system)
+        #: What the runtime tells, if it offers watches.
+        self.progress = ScriptedProgress()
+        watches = os.fsdecode(self.world.path("watch.sock"))
+        self.watches = WatchService(
+            reactor,
+            self.progress,
+            epoch=EPOCH,
+            socket_path=watches,
+            system=self.world.system,
+        )
+        if watched:
+            self.watches.start()
+        client = DeviceClient(
+            reactor, path, watch_path=watches, system=self.world.system
+        )
         settings = GatewaySettings(socket="unused", revision=3, models=())
         self.gateway = Gateway(settings, client, reactor)
 
@@ -82,6 +101,15 @@ class Watching:
         while self.world.reactor.seconds() < seconds - 1e-9:
             self.world.reactor.advance(0.001)
 
+    def tell(self) -> None:
+        """
+        The device tells where the request stands, and rings.
+        """
+        now = len(self.request.output), self.request.phase
+        self.progress.told.append(Progress(CALLER.principal, HANDLE.id, *now))
+        self.watches.progress_published()
+        self.world.settle()
+
     @property
     def data(self) -> bytes:
         return b"".join(window.data for _, window in self.windows)
@@ -101,6 +129,79 @@ def test_reads_at_once_then_backs_off_to_50_ms() -> None:
     assert watching.read_at[0] == 0
     assert gaps[:7] == pytest.approx(expected, abs=0.0011)
     assert len(watching.windows) == 1
+
+
+def test_with_notices_nothing_is_asked_while_nothing_happens() -> None:
+    """
+    http.md §7: by progress notices where the runtime offers them. The watch is new to
+    the runtime once, and looked after once a second.
+    """
+    watching = Watching(watched=True)
+
+    watching.start()
+    assert watching.read_at == [0, 0]
+    watching.until(WATCH_CHECK_SECONDS - 0.01)
+    assert watching.read_at == [0, 0]
+
+    watching.until(3.5)
+    assert watching.read_at == pytest.approx([0, 0, 1, 2, 3], abs=0.01)
+    assert len(watching.windows) == 1
+
+
+def test_a_notice_is_followed_by_a_read_at_once() -> None:
+    watching = Watching(watched=True)
+    watching.start()
+    watching.until(0.2)
+
+    for word in (b"one", b"two", b"three"):
+        watching.request.say(word)
+        watching.tell()
+    watching.request.complete()
+    watching.tell()
+
+    assert [(at, window.data) for at, window in watching.windows[1:]] == [
+        (pytest.approx(0.2), word) for word in (b"one", b"two", b"three", b"")
+    ]
+    assert len(watching.read_at) == 6
+
+
+def test_a_lost_notice_hangs_nobody() -> None:
+    watching = Watching(watched=True)
+    watching.start()
+    watching.until(0.2)
+
+    watching.request.complete(b"all")
+    watching.until(1.1)
+
+    assert watching.data == b"all"
+
+
+def test_a_runtime_that_tells_for_nothing_is_not_asked_without_a_pause() -> None:
+    """What is told is further each time, and not true."""
+    watching = Watching(watched=True)
+    watching.start()
+    watching.until(0.2)
+    before = len(watching.read_at)
+
+    for total in range(1, 100):
+        watching.progress.told.append(
+            Progress(CALLER.principal, HANDLE.id, total, Phase.RUNNING)
+        )
+        watching.watches.progress_published()
+        watching.until(0.2 + total * 0.002)
+
+    assert len(watching.read_at) - before < 10
+
+
+def test_watches_that_end_are_followed_by_intervals() -> None:
+    watching = Watching(watched=True)
+    watching.start()
+    watching.until(0.2)
+
+    watching.watches.stop()
+    watching.until(0.3)
+
+    assert len(watching.read_at) > 4
 
 
 def test_news_bring_the_short_pause_back() -> None:

@@ -98,7 +98,9 @@ class Watcher:
         if self._connection is None:
             self._connect()
         key = principal, id
-        if self._connection is None or len(self._waiters) >= WATCHES_MAX:
+        if self._connection is None:
+            return None
+        if key not in self._waiters and len(self._waiters) >= WATCHES_MAX:
             return None
         told: Deferred[bool] = Deferred(lambda _: self._leave(waiter))
         waiter = _Waiter(key, epoch, total_bytes, phase, told)

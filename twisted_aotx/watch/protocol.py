@@ -53,7 +53,8 @@ class WatchProtocol(PacketProtocol):
         try:
             watches = split_records(packet, Watch)
         except RemoteWireError as broken:
-            self.refuse(str(broken))
+            _log.warn("a watching peer was closed: {why}", why=str(broken))
+            self.close()
         else:
             self._watched.watch(self, watches)
 
@@ -63,13 +64,6 @@ class WatchProtocol(PacketProtocol):
         """
         for packet in join_records(notices):
             self.sendPacket(packet)
-
-    def refuse(self, why: str) -> None:
-        """
-        Close a peer that breaks the rules.
-        """
-        _log.warn("a watching peer was closed: {why}", why=why)
-        self.close()
 
     def close(self) -> None:
         """

@@ -27,7 +27,7 @@ from twisted_aotx.seqpacket import (
     SystemCalls,
 )
 from twisted_aotx.watch.protocol import WatchProtocol
-from twisted_aotx.watch.table import Key, TooManyWatches, WatchTable
+from twisted_aotx.watch.table import Key, WatchTable
 from twisted_aotx.wire.watch import Notice, Watch
 
 _log = Logger("aotx.watch")
@@ -134,13 +134,9 @@ class WatchService(Factory):
         """*peer* begins or renews *watches*."""
         notices = []
         for each in watches:
-            try:
-                notice = self._table.watch(peer, each)
-            except TooManyWatches:
-                peer.refuse("it has too many watches")
-                return
             if each.epoch == self._epoch:
-                self._renewals.start((peer, (each.principal, each.id)))
+                self._renew(peer, (each.principal, each.id))
+            notice = self._table.watch(peer, each)
             if notice is not None:
                 notices.append(notice)
         self._listen()
@@ -154,6 +150,12 @@ class WatchService(Factory):
         self._listen()
 
     # --- inside -----------------------------------------------------------------------
+
+    def _renew(self, peer: WatchProtocol, key: Key) -> None:
+        over = self._table.make_room(peer, key)
+        if over is not None:
+            self._renewals.stop((peer, over))
+        self._renewals.start((peer, key))
 
     def _forget(self, watch: tuple[WatchProtocol, Key]) -> None:
         self._table.forget(*watch)

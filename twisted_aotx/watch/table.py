@@ -35,12 +35,6 @@ Key = tuple[bytes, bytes]
 _NOWHERE: Final = (0, 0)
 
 
-class TooManyWatches(Exception):
-    """
-    A peer has more than `limits.WATCHES_MAX` watches.
-    """
-
-
 @attrs.define
 class _Entry:
     """
@@ -62,31 +56,40 @@ class WatchTable(Generic[Peer]):
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
         self._of_key: dict[Key, dict[Peer, _Entry]] = {}
+        #: Those of each peer in the order in which they were renewed.
         self._of_peer: dict[Peer, dict[Key, _Entry]] = {}
 
     def __len__(self) -> int:
         """Requests that are watched."""
         return len(self._of_key)
 
+    def make_room(self, peer: Peer, key: Key) -> Key | None:
+        """
+        Before *peer* watches *key*: which of its `WATCHES_MAX` is over therefore, the
+        one that was renewed first; None if there is room.
+        """
+        own = self._of_peer.get(peer, {})
+        if key in own or len(own) < WATCHES_MAX:
+            return None
+        first = next(iter(own))
+        self.forget(peer, first)
+        return first
+
     def watch(self, peer: Peer, watch: Watch) -> Notice | None:
         """
-        *peer* watches; what it is to be told at once.
-
-        Raises:
-            TooManyWatches: nothing was changed.
+        *peer* watches; what it is to be told at once. Ask `make_room` first.
         """
         key = watch.principal, watch.id
         if watch.epoch != self._epoch:
             # Gone with its runtime: whoever reads learns that.
             return self._notice(key, _NOWHERE)
         own = self._of_peer.setdefault(peer, {})
-        entry = own.get(key)
+        entry = own.pop(key, None)
         if entry is None:
-            if len(own) >= WATCHES_MAX:
-                raise TooManyWatches()
             entry = own[key] = _Entry()
             self._of_key.setdefault(key, {})[peer] = entry
             return self._notice(key, entry.told)
+        own[key] = entry  # the last renewed
         known = watch.phase, watch.total_bytes
         if entry.is_doubtful or _is_further(entry.told, known):
             entry.known, entry.is_doubtful = None, False
