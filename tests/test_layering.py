@@ -213,8 +213,10 @@ WRITERS = {
     ("device/gpu.py", "_mapped"),
     # An argument of a compiled function, not a table.
     ("device/attach.py", "_spans"),
-    # A list of counts over a copy of the tables.
+    # Counts over a copy of the tables.
     ("device/invariants.py", "_leases"),
+    ("device/media_invariants.py", "_counts"),
+    ("device/media_invariants.py", "_owners"),
 }
 
 #: Files that make the two regions.

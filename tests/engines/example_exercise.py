@@ -81,7 +81,9 @@ def refused(options: dict[str, Any]) -> str:
 
 def answered_live() -> str:
     """What a request gets from the engine through the real runtime and device."""
-    engine: Any = make_engine("backwards", HOST, {}, SMALL.slots, SMALL.sequence_tokens)
+    engine: Any = make_engine(
+        "backwards", HOST, {}, SMALL.slots, SMALL.sequence_tokens, Path("/")
+    )
     live = Live(engine)
     engine.clock = live.reactor
     live.start()

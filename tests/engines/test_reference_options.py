@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ from twisted_aotx.testing.engines import RecordedHost, RecordedLease, sample_ord
 
 def make(**options: Any) -> reference.ReferenceEngine:
     """The engine of the default role on a device of 8 slots."""
-    engine = make_engine("reference", 2, options, slots=8, sequence_tokens=512)
+    engine = make_engine(
+        "reference", 2, options, slots=8, sequence_tokens=512, folder=Path("/")
+    )
     assert isinstance(engine, reference.ReferenceEngine)
     return engine
 

@@ -290,7 +290,7 @@ class Device:
         SHA-256 of the regions D, B and P, for comparing targets and for tests that
         nothing changed.
         """
-        digest = hashlib.sha256(np.asarray(self._launch.pool))
+        digest = hashlib.sha256(memoryview(self._launch.pool))
         for region in self._launch.snapshot():
             digest.update(region.tobytes())
         return digest.hexdigest()
