@@ -296,6 +296,8 @@ class DeviceStats:
     #: Sources in phases 1 to 6, and bytes of the source pool that are free.
     media_objects: int = 0
     media_bytes_free: int = 0
+    #: Upload receipts that are pending or cached (`device.md` §12).
+    media_receipts: int = 0
     #: Usage records after the frontier, and committed ones in all [D11].
     usage_pending: int = 0
     usage_reviewed: int = 0

@@ -4,10 +4,23 @@ What the device tells of itself: counters that follow what it does.
 
 from __future__ import annotations
 
+import attrs
+
 from tests.device.capacities import SMALL
 from tests.device.driver import Driver
-from tests.device.making import CHATML, grant, new_device, played_engine
+from tests.device.making import (
+    CHATML,
+    SECOND,
+    grant,
+    kernel_engine,
+    new_device,
+    played_engine,
+    request_id,
+)
+from twisted_aotx.device.host import Device
 from twisted_aotx.device.numbers import Event
+from twisted_aotx.wire.media import BeginData, MediaFrame
+from twisted_aotx.wire.numbers import Action, MediaFormat, Modality, Operation
 
 
 def test_the_counters_follow_the_device() -> None:
@@ -55,3 +68,40 @@ def test_hold_and_lost_engines_show() -> None:
     device.set_hold(True)
     driver.step()
     assert device.stats().held
+
+
+def media_of(device: Device) -> tuple[int, int, int]:
+    """Sources, bytes that they have, receipts."""
+    stats = device.stats()
+    taken = SMALL.media_bytes - stats.media_bytes_free
+    return stats.media_objects, taken, stats.media_receipts
+
+
+def test_sources_and_receipts_are_counted_until_they_are_gone() -> None:
+    engine = kernel_engine(2, capacity=1, sequence_tokens=SMALL.sequence_tokens)
+    facts = attrs.evolve(engine.facts, modalities=Modality.TEXT | Modality.AUDIO)
+    device = new_device(SMALL, (attrs.evolve(engine, facts=facts),))
+    driver = Driver(device, SMALL)
+    upload = grant(actions=Action.UPLOAD, media=4, media_bytes=1000)
+    assert driver.install(upload) == 200
+    begin = BeginData(MediaFormat.WAV, bytes(32))
+
+    def send(number: int, frame: MediaFrame) -> int:
+        header = driver.header(Operation.MEDIA, id=request_id(number))
+        return driver.status(header, frame.pack())
+
+    driver.step()
+    assert media_of(device) == (0, 0, 0)
+    assert send(1, MediaFrame.begin(request_id(1), 700, begin)) == 200
+    assert send(2, MediaFrame.begin(request_id(2), 300, begin)) == 200
+    assert media_of(device) == (2, 1000, 2)
+    # Whoever begins it gives it up: nothing is kept.
+    assert send(1, MediaFrame.cancel(request_id(1))) == 200
+    assert media_of(device) == (1, 300, 1)
+    # One that comes to a bad end: its receipt is kept for as long as an upload lasts.
+    assert send(2, MediaFrame.end(request_id(2), 300)) == 400
+    assert media_of(device) == (0, 0, 1)
+    driver.step(SMALL.upload_seconds * SECOND - 1)
+    assert media_of(device) == (0, 0, 1)
+    driver.step()
+    assert media_of(device) == (0, 0, 0)

@@ -100,6 +100,12 @@ def test_numbers_within_their_range(option: str, value: int) -> None:
         ("bytes", "_-A="),
         ("bytes", "é"),
         ("bytes", base64.b64encode(bytes(65537)).decode()),
+        ("modalities", "image"),
+        ("modalities", None),
+        ("modalities", ["text"]),
+        ("modalities", ["video"]),
+        ("modalities", [["image"]]),
+        ("modalities", ["audio", "audio"]),
         ("temperature", 1),
         ("engine", "reference"),
     ],
@@ -135,6 +141,15 @@ def test_text_and_bytes_exclude_each_other() -> None:
 def test_fixed_output(options: dict[str, str], output: bytes) -> None:
     """Text as UTF-8, bytes as they are, up to 65,536 bytes."""
     assert make(**options).model.fixed_output == output
+
+
+@pytest.mark.parametrize(
+    ("names", "modalities"),
+    [([], 1), (["image"], 3), (["audio"], 5), (["audio", "image"], 7)],
+)
+def test_modalities(names: list[str], modalities: int) -> None:
+    """Text, and what the option names."""
+    assert make(modalities=names).facts.modalities == modalities
 
 
 def test_the_kernels_open_its_sequences() -> None:

@@ -48,6 +48,9 @@ def runtime_state() -> RuntimeState:
         held=True,
         roles_active=0b0100,
         busy_ns=2_500_000_000,
+        media_objects=6,
+        media_bytes_free=65536,
+        media_receipts=8,
         usage_pending=9,
     )
     saving = SavingState(saved=11, failed=4, store_bytes=40960, last_seconds=0.25)
@@ -79,6 +82,9 @@ def test_everything_that_the_device_tells_is_told() -> None:
         ("aotx_device_leases", ""): 3,
         ("aotx_device_queue_length", ""): 2,
         ("aotx_device_held", ""): 1,
+        ("aotx_device_media_objects", ""): 6,
+        ("aotx_device_media_bytes_free", ""): 65536,
+        ("aotx_device_media_receipts", ""): 8,
         ("aotx_device_usage_pending", ""): 9,
         ("aotx_store_records_saved_total", ""): 11,
         ("aotx_store_records_failed_total", ""): 4,

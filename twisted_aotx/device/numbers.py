@@ -100,7 +100,8 @@ STAT_MEDIA_FREE: Final = 9
 STAT_USAGE_PENDING: Final = 10
 STAT_USAGE_REVIEWED: Final = 11
 STAT_POLICY_STATE: Final = 12
-STAT_COUNT: Final = 13
+STAT_MEDIA_RECEIPTS: Final = 13
+STAT_COUNT: Final = 14
 
 #: Who runs a role's sequences.
 KIND_NONE: Final = 0

@@ -40,6 +40,8 @@ def receipt_fields(capacities: Capacities) -> list[Any]:
         *((name, "<i8", receipts) for name in columns.split()),
         ("u_digest", "u1", (*receipts, DIGEST_BYTES)),
         ("u_free", "<i8"),
+        # how many are not free
+        ("u_taken", "<i8"),
         ("u_head", "<i8"),
         ("u_tail", "<i8"),
     ]
@@ -62,6 +64,7 @@ def take_receipt(D: Any, index: Any) -> None:
     """Free → pending, for the source of *index*; only while one is free."""
     receipt = i64(D.u_free)
     D.u_free = D.u_next[receipt]
+    D.u_taken += 1
     D.u_state[receipt] = RECEIPT_PENDING
     D.u_source[receipt] = index
     D.u_owner[receipt] = D.n_owner[index]
@@ -111,6 +114,7 @@ def free_receipt(D: Any, receipt: Any) -> None:
     D.u_state[receipt] = RECEIPT_FREE
     D.u_next[receipt] = D.u_free
     D.u_free = receipt
+    D.u_taken -= 1
 
 
 @dev

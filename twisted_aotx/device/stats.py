@@ -19,6 +19,7 @@ from twisted_aotx.device.numbers import (
     STAT_LEASES,
     STAT_MEDIA_FREE,
     STAT_MEDIA_OBJECTS,
+    STAT_MEDIA_RECEIPTS,
     STAT_POLICY_STATE,
     STAT_QUEUED,
     STAT_ROLES,
@@ -54,6 +55,7 @@ def publish_stats(H: Any, D: Any) -> None:
     free = D.p_size[POOL_BYTES] - D.p_used[POOL_BYTES]
     store_release(H.stats, STAT_MEDIA_OBJECTS, D.media_live)
     store_release(H.stats, STAT_MEDIA_FREE, free)
+    store_release(H.stats, STAT_MEDIA_RECEIPTS, D.u_taken)
 
 
 @dev

@@ -18,6 +18,7 @@ from twisted_aotx.device.numbers import (
     STAT_LEASES,
     STAT_MEDIA_FREE,
     STAT_MEDIA_OBJECTS,
+    STAT_MEDIA_RECEIPTS,
     STAT_POLICY_STATE,
     STAT_QUEUED,
     STAT_ROLES,
@@ -54,4 +55,5 @@ class StatsReader:
             policy_state=words[STAT_POLICY_STATE],
             media_objects=words[STAT_MEDIA_OBJECTS],
             media_bytes_free=words[STAT_MEDIA_FREE],
+            media_receipts=words[STAT_MEDIA_RECEIPTS],
         )

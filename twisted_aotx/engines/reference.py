@@ -34,7 +34,9 @@ RATE_MAX: Final = 1_000_000
 #: Bytes of `text` or `bytes`; the device's buffer has this size.
 FIXED_OUTPUT_BYTES_MAX: Final = 65536
 
-_OPTIONS: Final = ("capacity", "rate", "text", "bytes")
+_OPTIONS: Final = ("capacity", "rate", "text", "bytes", "modalities")
+#: What `modalities` may name beside text.
+_MODALITIES: Final = {"image": Modality.IMAGE, "audio": Modality.AUDIO}
 
 
 def _control(name: str, positions: Positions) -> ControlRow:
@@ -96,7 +98,8 @@ def make(
     See `IEngineMaker.make`.
 
     Options: `capacity` (1 .. slots − 1), `rate` (0 .. 1,000,000 tokens per second and
-    request), and `text` or `bytes` (base64), which is emitted instead of the model's.
+    request), `text` or `bytes` (base64), which is emitted instead of the model's, and
+    `modalities`, what it takes beside text: `image`, `audio` or both.
     """
     for option in options:
         if option not in _OPTIONS:
@@ -106,7 +109,7 @@ def make(
     facts = EngineFacts(
         role=role,
         model_sha256=hashlib.sha256(corpus).digest(),
-        modalities=Modality.TEXT,
+        modalities=Modality.TEXT | _modalities(options),
         capacity=_integer(options, "capacity", 1, slots - 1, slots - 1),
         sequence_tokens=sequence_tokens,
         message_format=CHATML,
@@ -127,6 +130,16 @@ def _integer(
     if type(value) is not int or not low <= value <= high:
         raise ConfigError(name, f"must be an integer from {low} to {high}")
     return value
+
+
+def _modalities(options: Mapping[str, Any]) -> int:
+    names = options.get("modalities", [])
+    known = isinstance(names, list) and all(
+        isinstance(name, str) and name in _MODALITIES for name in names
+    )
+    if not known or len(set(names)) < len(names):
+        raise ConfigError("modalities", "must be a list of image, audio or both")
+    return sum(_MODALITIES[name] for name in names)
 
 
 def _fixed_output(options: Mapping[str, Any]) -> bytes | None:

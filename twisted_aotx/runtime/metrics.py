@@ -67,6 +67,9 @@ def _of_device(
         ("queue_length", "Requests that wait for an engine now.", stats.queued),
         ("held", "Whether the state store cannot write.", int(stats.held)),
         ("usage_pending", "Usage records not in the ledger.", stats.usage_pending),
+        ("media_objects", "Media sources, uploads included.", stats.media_objects),
+        ("media_bytes_free", "Free bytes of the pool.", stats.media_bytes_free),
+        ("media_receipts", "Upload receipts in use.", stats.media_receipts),
     ):
         yield GaugeMetricFamily(f"aotx_device_{name}", text, value=value)
 
