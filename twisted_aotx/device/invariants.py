@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from twisted_aotx.device.media_invariants import MEDIA_CHECKS
+from twisted_aotx.device.media_invariants import find_media_violations
 from twisted_aotx.device.numbers import (
     COMPLETED,
     FREE,
@@ -169,6 +169,6 @@ def find_violations(D: Any) -> list[str]:
     checks = (
         *(_lists, _queues, _index, _quotas, _leases, _entries),
         *(_usage, _ledger),
-        *MEDIA_CHECKS,
+        find_media_violations,
     )
     return [sentence for check in checks for sentence in check(D)]

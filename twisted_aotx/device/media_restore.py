@@ -12,14 +12,15 @@ from twisted_aotx.device.jpeg import jpeg_start
 from twisted_aotx.device.media_work import ACCEPTED, check_more
 from twisted_aotx.device.numbers import (
     FORMAT_JPEG,
+    MEDIA_FREE,
     REFUSED_DIGEST,
     REFUSED_LIMIT,
     REFUSED_PRESSURE,
 )
 from twisted_aotx.device.pool import POOL_BYTES, take_span
 from twisted_aotx.device.sha256 import sha_equals, sha_finish, sha_more, sha_start
-from twisted_aotx.device.source_index import DIGEST_BYTES
-from twisted_aotx.device.source_lists import M_OTHER, move
+from twisted_aotx.device.source_index import DIGEST_BYTES, remove_name
+from twisted_aotx.device.source_lists import M_FREE, M_OTHER, move, move_first
 from twisted_aotx.device.sources import (
     count_in,
     make_ready,
@@ -75,18 +76,9 @@ def _check(D: Any, P: Any, index: Any) -> Any:
 
 
 @dev
-def _restore(
-    H: Any, D: Any, P: Any, ids: Any, format_: Any, digest: Any, data: Any
-) -> Any:
-    index = next_descriptor(D)
-    if D.media_objects == 0 or index < 0:
-        return i64(REFUSED_LIMIT)
-    take_descriptor(D, index, ids, ids[2], ids[3])
-    size = i64(len(data))
-    D.m_size[index] = size
-    D.m_format[index] = format_
-    for k in range(DIGEST_BYTES):
-        D.m_digest[index][k] = digest[k]
+def _place(H: Any, D: Any, P: Any, index: Any, data: Any) -> Any:
+    """Bytes and rows of the source that was given *index*; 0, or why it is refused."""
+    size = D.m_size[index]
     if size > D.p_size[POOL_BYTES]:
         refuse_at_once(D, index, i64(REFUSED_LIMIT))
         return i64(REFUSED_LIMIT)
@@ -100,10 +92,7 @@ def _restore(
     status = _check(D, P, index)
     if status != 0:
         refuse(H, D, index, status)
-        return status
-    move(D, index, i64(M_OTHER))
-    make_ready(D, index)
-    return i64(0)
+    return status
 
 
 @dev
@@ -111,11 +100,30 @@ def restore_source(
     H: Any, D: Any, P: Any, ids: Any, format_: Any, digest: Any, data: Any
 ) -> None:
     """
-    Take one source; `H.restored[0]` is 0 then, or the status that refuses it.
+    Take one source; `H.restored[0]` is 0 then, or the status that refuses it: nothing
+    is kept of a refused one.
 
     Args:
         ids: (4,) u64, owner and transfer id.
         digest: (32,) u8.
         data: u8, the whole source.
     """
-    H.restored[0] = _restore(H, D, P, ids, format_, digest, data)
+    H.restored[0] = REFUSED_LIMIT
+    index = next_descriptor(D)
+    if index < 0:
+        return
+    take_descriptor(D, index, ids, ids[2], ids[3])
+    D.m_size[index] = len(data)
+    D.m_format[index] = format_
+    for k in range(DIGEST_BYTES):
+        D.m_digest[index][k] = digest[k]
+    status = _place(H, D, P, index, data)
+    H.restored[0] = status
+    if status == 0:
+        move(D, index, i64(M_OTHER))
+        make_ready(D, index)
+        return
+    remove_name(D, index)
+    D.m_phase[index] = MEDIA_FREE
+    D.media_generation -= 1
+    move_first(D, index, i64(M_FREE))

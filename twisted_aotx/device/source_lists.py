@@ -88,6 +88,13 @@ def move(D: Any, index: Any, which: Any) -> None:
 
 
 @dev
+def move_first(D: Any, index: Any, which: Any) -> None:
+    """Put *index* at the head of list *which*."""
+    _unlink(D, index)
+    _link(D, index, which, i64(-1))
+
+
+@dev
 def move_by_generation(D: Any, index: Any, which: Any) -> None:
     """Put *index* into list *which*, whose oldest generation is first."""
     _unlink(D, index)
