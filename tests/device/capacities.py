@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from twisted_aotx.limits import Capacities
 
 #: What an operator gets who sizes nothing (D7).
@@ -26,6 +28,10 @@ SMALL: Final = Capacities(
     media_objects=16,
     media_bytes=1 << 20,
 )
+#: Numbers, not shapes: the kernels of the next two are those of `SMALL`.
+#: Feature rows for few sources; media off.
+TIGHT: Final = attrs.evolve(SMALL, image_rows=2200, audio_rows=4)
+NO_MEDIA: Final = attrs.evolve(SMALL, media_bytes=0)
 #: Wide tables with little in each row: costs that follow capacity would show here.
 WIDE: Final = Capacities(
     slots=1024,

@@ -13,7 +13,7 @@ import attrs
 from tests.device.making import DONE, EMIT, EPOCH, HELLO, OPENED, P1, request_id
 from tests.device.stepped import SteppedDevice
 from twisted_aotx.limits import Capacities
-from twisted_aotx.orders import OpenOrder, StopOrder
+from twisted_aotx.orders import OpenOrder, StopOrder, StoreRecord
 from twisted_aotx.wire.grants import GrantRow, GrantTable
 from twisted_aotx.wire.info import Information
 from twisted_aotx.wire.numbers import Operation, Role
@@ -73,6 +73,30 @@ class Driver:
         assert reply.principal == header.principal
         assert (reply.revision, reply.id) == (header.revision, header.id)
         return reply, data
+
+    def send_together(
+        self, exchanges: Sequence[tuple[RequestHeader, bytes]]
+    ) -> list[tuple[ReplyHeader, bytes]]:
+        """As many exchanges in one tick, in channels 1, 2, …"""
+        channels = range(1, len(exchanges) + 1)
+        for channel, (header, payload) in zip(channels, exchanges, strict=True):
+            self.publish(channel, join(header, payload))
+        self.step()
+        assert sorted(self.device.collect()) == list(channels)
+        return [split_reply(self.take(channel)) for channel in channels]
+
+    def post(
+        self, header: RequestHeader, payload: bytes = b"", *, channel: int
+    ) -> None:
+        """Publish and tick; the reply waits for the state store (D12)."""
+        self.publish(channel, join(header, payload))
+        self.step()
+        assert list(self.device.collect()) == []
+
+    def answer(self, channel: int) -> tuple[ReplyHeader, bytes]:
+        """The reply that came in *channel*, and no other."""
+        assert list(self.device.collect()) == [channel]
+        return split_reply(self.take(channel))
 
     def status(self, header: RequestHeader, payload: bytes = b"") -> int:
         return self.send(header, payload)[0].status
@@ -186,6 +210,16 @@ class Driver:
         reply, data = self.send(self.header(Operation.INFO, principal))
         assert reply.status == 200
         return Information.unpack(data)
+
+    # --- the media worker and the state store -----------------------------------------
+
+    def store(self, *, saved: bool = True) -> list[StoreRecord]:
+        """Everything that was handed to the store is saved, or is not; handled."""
+        records = list(self.device.records())
+        for _ in records:
+            self.device.finish_record(saved)
+        self.step()
+        return records
 
     # --- engines --------------------------------------------------------------------
 

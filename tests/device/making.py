@@ -21,6 +21,7 @@ from twisted_aotx.interfaces import (
 )
 from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.grants import GrantRow
+from twisted_aotx.wire.info import ControlRow
 from twisted_aotx.wire.numbers import Role
 
 OPENED, REFUSED, EMIT, DONE, FAILED = 1, 2, 3, 4, 5
@@ -90,16 +91,19 @@ def played_engine(
     capacity: int,
     sequence_tokens: int,
     message_format: MessageFormat = LETTERS,
+    modalities: int = 1,
+    controls: tuple[ControlRow, ...] = (),
 ) -> Played:
     digest = hashlib.sha256(b"model of role %d" % role).digest()
     return Played(
         EngineFacts(
             role=role,
             model_sha256=digest,
-            modalities=1,
+            modalities=modalities,
             capacity=capacity,
             sequence_tokens=sequence_tokens,
             message_format=message_format,
+            controls=controls,
         )
     )
 

@@ -8,8 +8,18 @@ from collections.abc import Sequence
 
 import attrs
 
-from tests.device.stepped import SteppedDevice
-from twisted_aotx.orders import OpenOrder, StopOrder
+from tests.device.model import Oracle
+from twisted_aotx.device.host import Device
+from twisted_aotx.errors import SourceGone
+from twisted_aotx.orders import (
+    MediaJob,
+    OpenOrder,
+    SourceRecord,
+    StopOrder,
+    StoredPolicy,
+    StoredSource,
+    StoreRecord,
+)
 
 #: Where METRICS says how many bytes the tables take, which the oracle cannot know.
 _ALLOCATION = slice(128 + 72, 128 + 80)
@@ -58,10 +68,11 @@ class Pair:
     Gives both the same inputs and answers as the device does.
     """
 
-    def __init__(self, device: SteppedDevice, oracle: SteppedDevice) -> None:
+    def __init__(self, device: Device, oracle: Oracle) -> None:
         self.device = device
         self.oracle = oracle
         self._metrics: set[int] = set()
+        self._jobs: list[MediaJob] = []
 
     @property
     def channels(self) -> int:
@@ -107,7 +118,15 @@ class Pair:
 
     def tick(self, now_ns: int) -> None:
         self.device.tick(now_ns)
-        self.oracle.tick(now_ns)
+        self.oracle.tick(now_ns, self.device.snapshot()["m_phase"].tolist())
+        jobs = self.device.media_jobs()
+        for job in jobs:
+            self.oracle.post_job(job)
+        _same("media jobs", list(jobs), list(self.oracle.media_jobs()))
+        self._jobs += jobs
+
+    def is_settled(self) -> bool:
+        return self.oracle.is_settled()
 
     def orders(self) -> Sequence[OpenOrder | StopOrder]:
         orders = self.device.orders()
@@ -128,6 +147,60 @@ class Pair:
         expected = self.oracle.report(slot, generation, kind, value, data)
         _same("room for a report", taken, expected)
         return taken
+
+    def media_jobs(self) -> Sequence[MediaJob]:
+        jobs, self._jobs = self._jobs, []
+        return jobs
+
+    def source_bytes(
+        self, index: int, generation: int, offset: int, size: int
+    ) -> bytes:
+        where = index, generation, offset, size
+        found: list[bytes | None] = []
+        for each in (self.device, self.oracle):
+            try:
+                found.append(each.source_bytes(*where))
+            except SourceGone:
+                found.append(None)
+        _same("bytes of a source", *found)
+        if found[0] is None:
+            raise SourceGone(index)
+        return found[0]
+
+    def finish_media(self, worker: int, decoded: bool) -> None:
+        self.device.finish_media(worker, decoded)
+        self.oracle.finish_media(worker, decoded)
+
+    def records(self) -> Sequence[StoreRecord]:
+        records = self.device.records()
+        _same("records", list(records), list(self.oracle.records()))
+        return records
+
+    def record_bytes(self, record: SourceRecord, start: int, size: int) -> bytes:
+        data = self.device.record_bytes(record, start, size)
+        _same("record", data, self.oracle.record_bytes(record, start, size))
+        return data
+
+    def finish_record(self, saved: bool) -> None:
+        self.device.finish_record(saved)
+        self.oracle.finish_record(saved)
+
+    def restore_policy(self, policy: StoredPolicy) -> None:
+        self.device.restore_policy(policy)
+        self.oracle.restore_policy(policy)
+
+    def break_policy(self) -> None:
+        self.device.break_policy()
+        self.oracle.break_policy()
+
+    def restore_source(self, source: StoredSource) -> int:
+        status = self.device.restore_source(source)
+        _same("restored", status, self.oracle.restore_source(source))
+        return status
+
+    def flush(self) -> None:
+        self.device.flush()
+        self.oracle.flush()
 
     def set_engine(self, role: int, active: bool) -> None:
         self.device.set_engine(role, active)

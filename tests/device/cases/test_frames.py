@@ -9,6 +9,7 @@ import struct
 import attrs
 import pytest
 
+from tests.device.capacities import NO_MEDIA
 from tests.device.cases.starting import Start
 from tests.device.driver import Driver
 from tests.device.making import (
@@ -135,8 +136,10 @@ def test_negative_zero_is_not_zero_bytes(driver: Driver) -> None:
     assert status_of(driver, with_byte(packet, 83, 0x80)) == 400
 
 
-def test_media_frames_while_media_is_off(driver: Driver) -> None:
+def test_media_frames_while_media_is_off(start: Start) -> None:
     """cases A 13, 14 with media off: shape first, then the right, then 503."""
+    driver = start(NO_MEDIA)
+    assert driver.install(grant(actions=SERVED), grant(P2, actions=8)) == 200
     read, listing = Operation.MEDIA_READ, Operation.MEDIA_LIST
 
     assert driver.status(driver.header(read, epoch=1)) == 400
@@ -170,25 +173,6 @@ def test_shared_operations_are_off(driver: Driver) -> None:
     for operation in (10, 11):
         assert driver.status(driver.header(operation)) == 503
         assert driver.status(driver.header(operation, P2)) == 503
-
-
-def test_policy_until_it_lands(driver: Driver) -> None:
-    """`device.md` §14: right, shape, then 503 while the policy is off."""
-    write = struct.pack("<IIQ", 1, 1, 1)
-    policy = Operation.POLICY
-
-    assert driver.status(driver.header(policy)) == 503
-    assert driver.status(driver.header(policy, P2)) == 503
-    assert driver.status(driver.header(policy, epoch=EPOCH), write) == 503
-    assert driver.status(driver.header(policy, P2, epoch=EPOCH), write) == 403
-    assert driver.status(driver.header(policy, epoch=1)) == 400
-    assert driver.status(driver.header(policy, id=request_id(1))) == 400
-    assert driver.status(driver.header(policy, cursor=1)) == 400
-    for payload in (write[:15], write + b"\0", b"\0", struct.pack("<IIQ", 2, 1, 1)):
-        assert driver.status(driver.header(policy, epoch=EPOCH), payload) == 400
-    for action, status in ((0, 400), (5, 503), (6, 400)):
-        payload = struct.pack("<IIQ", 1, action, 1)
-        assert driver.status(driver.header(policy, epoch=EPOCH), payload) == status
 
 
 def test_refusals_carry_epoch_and_echo(driver: Driver) -> None:

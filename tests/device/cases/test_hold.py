@@ -75,8 +75,9 @@ def test_hold_answers_what_only_reads(driver: Driver) -> None:
         reply, data = driver.read(1, cursor=3)
         assert (reply.status, reply.cursor, data) == (200, 3, b"tial")
         assert driver.read(1, cursor=8)[0].status == 409
-        for operation in (Operation.MEDIA_READ, Operation.MEDIA_LIST, 11):
-            assert driver.status(driver.header(operation)) == 503
+        assert driver.status(driver.header(Operation.MEDIA_READ)) == 404
+        assert driver.status(driver.header(Operation.MEDIA_LIST)) == 200
+        assert driver.status(driver.header(11)) == 503
     assert list(driver.take_orders()) == []
 
 

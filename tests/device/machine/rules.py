@@ -12,6 +12,8 @@ from hypothesis.stateful import rule
 
 from tests.device.machine.clients import ClientRules
 from tests.device.machine.engines import EngineRules
+from tests.device.machine.keeping import KeepingRules
+from tests.device.machine.media import MediaRules
 from tests.device.making import EPOCH, SECOND
 from tests.device.oracle.kernel_engine import due_ns
 from tests.device.oracle.state import ACTIVE, QUEUED
@@ -20,15 +22,19 @@ from tests.device.strategies.frames import Intent
 from twisted_aotx.wire.numbers import Operation
 
 
-class DeviceRules(ClientRules, EngineRules):
+class DeviceRules(ClientRules, EngineRules, MediaRules, KeepingRules):
     """
-    Everything, and what the clock and the state store do.
+    Everything, and what the clock does.
     """
 
     @rule(step=steps, which=st.integers(0, 10**6))
     def tick(self, step: Step, which: int) -> None:
         if step.due:
-            times = self._deadlines() if step.due == "deadline" else self._tokens_due()
+            times = {
+                "deadline": self._deadlines,
+                "token": self._tokens_due,
+                "receipt": self._receipts_due,
+            }[step.due]()
             if times:
                 self.now = max(self.now, times[which % len(times)] + step.ns)
         else:
@@ -42,6 +48,10 @@ class DeviceRules(ClientRules, EngineRules):
             for entry in self.oracle.state.entries.values()
             if entry.phase in ACTIVE
         ]
+
+    def _receipts_due(self) -> list[int]:
+        receipts = self.oracle.state.media.receipts
+        return [receipt.deadline_ns for receipt in receipts.values()]
 
     def _tokens_due(self) -> list[int]:
         state = self.oracle.state
@@ -78,18 +88,31 @@ class DeviceRules(ClientRules, EngineRules):
 
     def _audit(self) -> None:
         state = self.oracle.state
-        for entry in list(state.entries.values()):
-            intent = Intent(
+        intents = [
+            Intent(
                 Operation.READ,
                 entry.principal,
                 number=int.from_bytes(entry.id, "big"),
             )
-            channel = self._channel(0)
-            while channel is None:
-                self._tick()
-                channel = self._channel(0)
+            for entry in state.entries.values()
+        ]
+        intents += [
+            Intent(
+                Operation.MEDIA_READ,
+                owner,
+                number=int.from_bytes(id_, "big"),
+                addressed=False,
+            )
+            for owner, id_ in {s.key for s in state.media.sources()}
+            | set(state.media.receipts)
+        ]
+        for owner in state.grants:
+            for operation in (Operation.MEDIA_LIST, Operation.POLICY, Operation.INFO):
+                intents.append(Intent(operation, owner, addressed=False))
+        for intent in intents:
+            channel = self._some_channel()
             self._publish(channel, intent.packet(EPOCH, state.revision), None)
-            self._tick()
+        self._tick()
 
     def teardown(self) -> None:
         try:
@@ -102,6 +125,8 @@ class DeviceRules(ClientRules, EngineRules):
         """Let everything queued be leased or expire, then read all of it."""
         self.pair.set_hold(False)
         self._audit()
+        self._settle()
+        self._save_all()
         for _ in range(self.capacities.requests + 2):
             if not any(e.phase == QUEUED for e in self.oracle.state.entries.values()):
                 break

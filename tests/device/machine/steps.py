@@ -11,10 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine
 from tests.device.making import EPOCH, HASH_KEY, SEED_KEY
 from tests.device.model import Oracle
 from tests.device.pair import Pair
-from tests.device.stepped import HasFacts, SteppedDevice
+from tests.device.stepped import HasFacts
 from tests.device.strategies.frames import Intent
+from twisted_aotx.device.host import Device
 from twisted_aotx.limits import PACKET_BYTES_MAX, Capacities
-from twisted_aotx.orders import OpenOrder
+from twisted_aotx.orders import OpenOrder, StoreRecord
 
 
 class MachineBase(RuleBasedStateMachine):
@@ -25,7 +26,7 @@ class MachineBase(RuleBasedStateMachine):
     capacities: Capacities
     engines: Sequence[HasFacts]
 
-    def make_device(self) -> SteppedDevice:
+    def make_device(self) -> Device:
         raise NotImplementedError
 
     def __init__(self) -> None:
@@ -42,6 +43,8 @@ class MachineBase(RuleBasedStateMachine):
         #: What engines know: the newest lease of each slot, ended or not.
         self.opened: dict[int, OpenOrder] = {}
         self.sent: list[bytes] = []
+        #: What the store has taken and is not done with.
+        self.records: list[StoreRecord] = []
         #: Requests with an id of their own.
         self.submitted = 0
 
@@ -74,6 +77,28 @@ class MachineBase(RuleBasedStateMachine):
             self.pair.reply(channel)
         broken = list(self.pair.invariants())
         assert broken == [], broken
+
+    def _take_records(self) -> None:
+        self.records += self.pair.records()
+
+    def _save_all(self) -> None:
+        """Every record that there is; replies that waited come."""
+        while self.oracle.state.store.sent:
+            self._take_records()
+            for _ in self.records:
+                self.pair.finish_record(True)
+            self.records.clear()
+            self._tick()
+
+    def _some_channel(self) -> int:
+        """A peer's channel, once others are answered if need be."""
+        channel = self._channel(0)
+        while channel is None:
+            self._tick()
+            channel = self._channel(0)
+            if channel is None:
+                self._save_all()
+        return channel
 
     def _live(self) -> list[OpenOrder]:
         """The leases that an engine serves."""

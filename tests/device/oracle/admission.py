@@ -4,9 +4,7 @@ Mailboxes, and the order in which a frame is checked (`device.md` §3, §8).
 
 from __future__ import annotations
 
-import struct
-
-from tests.device.oracle import grants, requests
+from tests.device.oracle import grants, media, policy, requests
 from tests.device.oracle.frames import FRAME, HEADER, Frame, reply, zeroed_reply
 from tests.device.oracle.information import information
 from tests.device.oracle.state import Grant, Mailbox, State
@@ -17,7 +15,7 @@ from tests.device.oracle.state import Grant, Mailbox, State
 SHARED_WRITE, SHARED_READ, POLICY = 10, 11, 12
 
 #: Action bits (`wire.md` §6).
-INFER, UPLOAD, TELEMETRY, SHARE_WRITE, MANAGE = 1, 2, 8, 32, 128
+INFER, UPLOAD, TELEMETRY, SHARE_WRITE = 1, 2, 8, 32
 #: What a held operation needs to be told 429 rather than 403 (row 8).
 HELD_BITS = {SUBMIT: INFER, CANCEL: INFER, MEDIA: UPLOAD, SHARED_WRITE: SHARE_WRITE}
 
@@ -25,32 +23,44 @@ HELD_BITS = {SUBMIT: INFER, CANCEL: INFER, MEDIA: UPLOAD, SHARED_WRITE: SHARE_WR
 def admit(state: State) -> None:
     """Answer this tick's frames: channel 0, then the others round-robin."""
     if state.mailboxes[0].state == 1:
-        _answer(state, 0, _control(state, state.mailboxes[0]))
+        state.answer(0, _control(state, state.mailboxes[0]))
     served = 0
     peers = state.capacities.channels - 1
     start = state.last_channel  # the index of the peer after the last one served
     for step in range(peers):
         channel = 1 + (start + step) % peers
         mailbox = state.mailboxes[channel]
-        if mailbox.state != 1:
+        if mailbox.state != 1 or mailbox.waits:
             continue
         refusal = _malformed(state, mailbox)
         if refusal is not None:
-            _answer(state, channel, refusal)
+            state.answer(channel, refusal)
             continue
-        _answer(state, channel, _peer_frame(state, Frame(mailbox.packet)))
+        _examine(state, channel)
         state.last_channel = channel
         served += 1
         if served == state.capacities.slots:
             break
 
 
-def _answer(state: State, channel: int, packet: bytes) -> None:
+def _examine(state: State, channel: int) -> None:
     mailbox = state.mailboxes[channel]
-    mailbox.state = 2
-    mailbox.packet = packet
-    mailbox.length = len(packet)
-    state.replied.append(channel)
+    packet = _peer_frame(state, channel, Frame(mailbox.packet))
+    if packet is None:
+        mailbox.waits = True
+    else:
+        state.answer(channel, packet)
+
+
+def examine_waiting(state: State) -> None:
+    """
+    Policy writes behind one that the store has answered, in order of arrival.
+
+    They are examined as if they came now: table and hold may be others than before.
+    """
+    waiting = state.policy.waiting
+    while waiting and not state.policy.writing:
+        _examine(state, waiting.pop(0))
 
 
 def _malformed(state: State, mailbox: Mailbox) -> bytes | None:
@@ -70,8 +80,8 @@ def _control(state: State, mailbox: Mailbox) -> bytes:
     return reply(frame, state.epoch, grants.install(state, frame))
 
 
-def _peer_frame(state: State, frame: Frame) -> bytes:
-    """Rows 5 to 14."""
+def _peer_frame(state: State, channel: int, frame: Frame) -> bytes | None:
+    """Rows 5 to 14; None while the reply waits for the state store."""
     grant = state.grants.get(frame.principal)
     if grant is None or frame.revision != state.revision:
         return reply(frame, state.epoch, 403)
@@ -79,14 +89,14 @@ def _peer_frame(state: State, frame: Frame) -> bytes:
         return reply(frame, state.epoch, 400)
     operation = frame.operation
     if operation == POLICY:
-        return reply(frame, state.epoch, _policy(grant, frame))
+        return policy.handle(state, grant, channel, frame)
     if state.held and operation in HELD_BITS:
         allowed = grant.actions & HELD_BITS[operation]
         return reply(frame, state.epoch, 429 if allowed else 403)
     if operation in (INFO, METRICS):
         return _inform(state, grant, frame)
     if operation in (MEDIA, MEDIA_READ, MEDIA_LIST):
-        return reply(frame, state.epoch, 503 if grant.actions & UPLOAD else 403)
+        return media.handle(state, grant, channel, frame)
     if operation in (SHARED_WRITE, SHARED_READ):
         return reply(frame, state.epoch, 503)
     if not grant.actions & INFER:
@@ -125,20 +135,3 @@ def _inform(state: State, grant: Grant, frame: Frame) -> bytes:
         return reply(frame, state.epoch, 403)
     payload = information(state, grant, metrics=metrics)
     return reply(frame, state.epoch, 200, payload=payload)
-
-
-def _policy(grant: Grant, frame: Frame) -> int:
-    """Row 7 as far as it needs no policy state (`device.md` §14)."""
-    payload = frame.payload
-    needed = MANAGE if payload else TELEMETRY | MANAGE
-    if not grant.actions & needed:
-        return 403
-    if not frame.is_zero(48, 72) or (not payload and frame.epoch != 0):
-        return 400
-    if payload:
-        if len(payload) != 16:
-            return 400
-        schema, action, _ = struct.unpack("<IIQ", payload)
-        if schema != 1 or not 1 <= action <= 5:
-            return 400
-    return 503

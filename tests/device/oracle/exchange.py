@@ -19,7 +19,7 @@ from tests.device.oracle.state import (
     Outcome,
     State,
 )
-from twisted_aotx.orders import OpenOrder
+from twisted_aotx.orders import OpenOrder, Source
 
 OPENED, REFUSED, EMIT, DONE, FAIL = 1, 2, 3, 4, 5
 
@@ -50,7 +50,8 @@ def exchange(state: State) -> None:
         lease.ordered = True
         state.unread.add(slot)
         entry = lease.entry
-        state.orders.append(
+        references = entry.prompt.references
+        state.send(
             OpenOrder(
                 slot=slot,
                 generation=lease.generation,
@@ -62,7 +63,20 @@ def exchange(state: State) -> None:
                 rendered=entry.prompt.data,
                 spans=entry.prompt.spans,
                 payload=entry.payload,
-            )
+                selection=entry.selection,
+                sources=tuple(
+                    Source(
+                        kind=kind,
+                        sha256=source.sha256,
+                        format=source.format,
+                        samples=source.samples,
+                        rows=source.rows,
+                        data=bytes(source.data),
+                    )
+                    for kind, source in references
+                ),
+            ),
+            *(source for _, source in references),
         )
 
 

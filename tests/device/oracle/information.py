@@ -1,16 +1,14 @@
 """
-The payload of INFO and METRICS (`wire.md` §7) with media, policy and controls off.
+The payload of INFO and METRICS (`wire.md` §7).
 """
 
 from __future__ import annotations
 
 import struct
 
+from tests.device.oracle.media_state import JPEG, WAV
 from tests.device.oracle.state import Grant, State
-
-#: Limits of `wire.md` §13 that are told although media is off.
-IMAGE_DIMENSION, IMAGE_PATCHES, IMAGE_ROWS = 8192, 8192, 131072
-AUDIO_ROWS = 16384
+from twisted_aotx.wire.info import ControlRow
 
 
 def information(state: State, grant: Grant, *, metrics: bool) -> bytes:
@@ -21,6 +19,9 @@ def information(state: State, grant: Grant, *, metrics: bool) -> bytes:
         for role in sorted(state.models)
         if state.models[role].active and grant.roles >> role & 1
     ]
+    controls = [row for model in models for row in model.controls]
+    media = state.media
+    audio = media.is_on and WAV in media.families
     head = bytearray(192)
     words = {
         0: 2,
@@ -35,24 +36,50 @@ def information(state: State, grant: Grant, *, metrics: bool) -> bytes:
         36: grant.requests,
         40: grant.actions,
         44: len(models),
+        48: sizes.media_objects if media.is_on else 0,
+        52: int(media.is_on and JPEG in media.families),
+        56: int(audio),
         60: grant.media_objects,
-        116: IMAGE_DIMENSION,
-        120: IMAGE_PATCHES,
-        124: IMAGE_ROWS,
-        132: AUDIO_ROWS,
+        112: sizes.image_pixels if media.is_on else 0,
+        116: sizes.image_dimension,
+        120: sizes.image_patches,
+        124: sizes.image_rows,
+        128: sizes.audio_frames if audio else 0,
+        132: sizes.audio_rows,
         136: sizes.request_seconds,
         140: sizes.upload_seconds,
         144: sizes.principals,
         148: sizes.prompt_bytes // 72 + 1,
+        160: len(controls),
         164: 160,
         168: 1,
     }
     for offset, value in words.items():
         struct.pack_into("<I", head, offset, value)
+    if media.is_on:
+        least = min(grant.media_bytes, sizes.media_bytes)
+        struct.pack_into("<Q", head, 64, least)
     if metrics:
         struct.pack_into("<QQ", head, 80, state.ticks, state.now)
     rows = [
         struct.pack("<II32s", model.role, model.modalities, model.sha256)
         for model in models
     ]
-    return bytes(head) + b"".join(rows)
+    return bytes(head) + b"".join([*rows, *map(_control, controls)])
+
+
+def _control(row: ControlRow) -> bytes:
+    doses = row.doses + (0,) * (16 - len(row.doses))
+    return struct.pack(
+        "<6IQ32s32s16i",
+        row.role,
+        1,
+        int(bool(row.doses)),
+        row.positions,
+        1,
+        len(row.doses),
+        row.layers,
+        row.name.encode(),
+        row.qualification_sha256,
+        *doses,
+    )

@@ -48,9 +48,23 @@ def open_sequence(state: State, lease: Lease, model: ReferenceModel) -> Sequence
             entry.temperature,
             entry.top_p,
             lease_seed(state.seed_key, entry.sequence),
+            **_doses(state, lease),
         )
     _report(state, lease, OPENED, len(entry.prompt.data))
     return Sequence(tokens=tokens, first_ns=state.now)
+
+
+def _doses(state: State, lease: Lease) -> dict[str, int]:
+    """The selected control by its name."""
+    selection = lease.entry.selection
+    if selection is None:
+        return {}
+    (name,) = (
+        row.name
+        for row in state.models[lease.entry.role].controls
+        if row.qualification_sha256 == selection.qualification_sha256
+    )
+    return {name: selection.dose}
 
 
 def step(state: State, lease: Lease, sequence: Sequence, rate: int) -> None:

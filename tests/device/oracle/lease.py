@@ -66,7 +66,7 @@ def stop(state: State, lease: Lease, outcome: Outcome) -> None:
         return
     decide(lease, outcome)
     if lease.ordered:
-        state.orders.append(
+        state.send(
             StopOrder(
                 slot=lease.slot, generation=lease.generation, role=lease.entry.role
             )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import attrs
 
 from tests.device.oracle.frames import u32
-from tests.device.oracle.state import CALLER, TEMPLATE, Prompt
-from twisted_aotx.interfaces import MessageFormat
+from tests.device.oracle.media_state import JPEG, WAV, Media, MediaSource
+from tests.device.oracle.state import CALLER, LINK, TEMPLATE, Model, Prompt
 
 #: Caller text that would look like a media link is refused at once.
 LINKS = (b"[image:", b"[audio:")
@@ -22,6 +22,13 @@ FORBIDDEN = (
     b"<|audio_",
     b"<|AUDIO|>",
 )
+
+
+TEXT, IMAGE, AUDIO = 0, 1, 2
+#: By kind of a digest part: how its link begins, its modality bit, its format.
+KINDS = {IMAGE: (b"[image:", 2, JPEG), AUDIO: (b"[audio:", 4, WAV)}
+USER = 1
+LINK_BYTES = 72
 
 
 class Refusal(Exception):
@@ -90,14 +97,48 @@ class _Payload:
         return self.data[self.at - count : self.at]
 
 
-def render(payload: bytes, form: MessageFormat, prompt_bytes: int) -> Prompt:
+@attrs.define
+class _References:
+    """Digest parts so far."""
+
+    media: Media
+    owner: bytes
+    modalities: int
+    limit: int
+    found: list[tuple[int, MediaSource]] = attrs.field(factory=list)
+
+    def add(self, kind: int, digest: bytes) -> bytes:
+        """The link of a digest part of *kind* in a user's message."""
+        if kind not in KINDS or len(digest) != 32:
+            raise Refusal(400)
+        head, modality, form = KINDS[kind]
+        if not self.media.is_on or form not in self.media.families:
+            raise Refusal(400)
+        if not self.modalities & modality:
+            raise Refusal(400)
+        for source in self.media.sources():
+            own = source.owner == self.owner and source.is_usable
+            if own and source.format == form and source.sha256 == digest:
+                break
+        else:
+            raise Refusal(404)
+        if len(self.found) == self.limit:
+            raise Refusal(413)
+        self.found.append((kind, source))
+        return head + digest.hex().encode() + b"]"
+
+
+def render(
+    payload: bytes, model: Model, media: Media, owner: bytes, prompt_bytes: int
+) -> Prompt:
     """
-    Render *payload* (without its selector) in the message format *form*.
+    Render *payload* (without its selector) for *model* with the sources of *owner*.
 
     Raises:
-        Refusal: 400, or 413 when more than *prompt_bytes* would be rendered.
+        Refusal: 400, 404, or 413 when more than *prompt_bytes* would be rendered.
     """
     source = _Payload(payload)
+    form = model.message_format
     count = source.u32()
     if not 1 <= count <= 64:
         raise Refusal(400)
@@ -108,6 +149,8 @@ def render(payload: bytes, form: MessageFormat, prompt_bytes: int) -> Prompt:
     )
     tails = (form.system_tail, form.user_tail, form.assistant_tail)
     text = _Text(prompt_bytes)
+    limit = prompt_bytes // LINK_BYTES + 1
+    references = _References(media, owner, model.modalities, limit)
     text.add(form.system_head[: form.prefix_bytes], TEMPLATE)
     for _ in range(count):
         if len(source.data) - source.at < 8:
@@ -117,21 +160,28 @@ def render(payload: bytes, form: MessageFormat, prompt_bytes: int) -> Prompt:
             raise Refusal(400)
         text.add(heads[role], TEMPLATE)
         for _ in range(parts):
-            _part(source, text)
+            _part(source, text, references, role)
         text.add(tails[role], TEMPLATE)
     if source.at != len(source.data):
         raise Refusal(400)
     for span in (form.generation_head, form.think_open, form.think_close):
         text.add(span, TEMPLATE)
-    return Prompt(data=bytes(text.data), spans=text.spans(), forbidden=text.forbidden)
+    return Prompt(
+        data=bytes(text.data),
+        spans=text.spans(),
+        forbidden=text.forbidden,
+        references=tuple(references.found),
+    )
 
 
-def _part(source: _Payload, text: _Text) -> None:
+def _part(source: _Payload, text: _Text, references: _References, role: int) -> None:
     kind = source.u32()
     piece = source.take(source.u32())
-    if kind != 0:
-        # Digest parts: every rule ends in 400 while media is off.
-        raise Refusal(400)
+    if kind != TEXT:
+        if role != USER:
+            raise Refusal(400)
+        text.add(references.add(kind, piece), LINK)
+        return
     try:
         piece.decode("utf-8", "strict")
     except UnicodeDecodeError:

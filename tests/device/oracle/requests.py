@@ -18,8 +18,11 @@ from tests.device.oracle.state import (
     Outcome,
     State,
 )
+from twisted_aotx.orders import Selection
 
 WINDOW = 65536 - 128
+#: The role that controls may be of.
+DEFAULT_ROLE = 2
 
 
 def submit(state: State, grant: Grant, frame: Frame) -> bytes:
@@ -30,11 +33,15 @@ def submit(state: State, grant: Grant, frame: Frame) -> bytes:
         model = state.models[u32(frame.packet, 72)]
         try:
             prompt = render(
-                payload, model.message_format, state.capacities.prompt_bytes
+                payload,
+                model,
+                state.media,
+                frame.principal,
+                state.capacities.prompt_bytes,
             )
         except Refusal as refusal:
             return reply(frame, state.epoch, refusal.status)
-        status = check_selector(frame)
+        selection, status = check_selector(state, frame)
     if status:
         return reply(frame, state.epoch, status)
     if len(state.entries) >= state.capacities.requests:
@@ -52,11 +59,14 @@ def submit(state: State, grant: Grant, frame: Frame) -> bytes:
         top_p=f32(frame.packet, 84),
         payload=payload,
         prompt=prompt,
+        selection=selection,
         opened_ns=state.now,
         changed_ns=state.now,
         sequence=state.admitted,
     )
     state.entries[entry.key] = entry
+    for _, source in prompt.references:
+        source.leases += 1
     return reply(frame, state.epoch, 202, phase=QUEUED)
 
 
@@ -88,19 +98,25 @@ def _check_submit(state: State, grant: Grant, frame: Frame) -> int:
     return 0
 
 
-def check_selector(frame: Frame) -> int:
-    """Row 10: shape 400, then availability; no control exists yet, so 503."""
+def check_selector(state: State, frame: Frame) -> tuple[Selection | None, int]:
+    """Row 10: shape 400, then availability 503 (`wire.md` §8); 0 when it holds."""
     if frame.selector_bytes == 0:
-        return 0
+        return None, 0
     selector = frame.payload[-48:]
     if not any(selector):
-        return 0
+        return None, 0
     version, kind, dose, zero = struct.unpack_from("<IIiI", selector)
     if version != 1 or kind != 1 or dose == 0 or abs(dose) > 40000 or zero != 0:
-        return 400
-    if not any(selector[16:]):
-        return 400
-    return 503
+        return None, 400
+    digest = selector[16:]
+    if not any(digest):
+        return None, 400
+    role = u32(frame.packet, 72)
+    rows = state.models[role].controls if role == DEFAULT_ROLE else ()
+    named = [row for row in rows if row.qualification_sha256 == digest]
+    if len(named) != 1 or dose not in named[0].doses:
+        return None, 503
+    return Selection(qualification_sha256=digest, dose=dose), 0
 
 
 def _find(state: State, grant: Grant, frame: Frame) -> Entry | None:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tests.device.oracle.media_state import Media, MediaSource
+from tests.device.oracle.store import Store
 from twisted_aotx.interfaces import MessageFormat, ReferenceModel
 from twisted_aotx.limits import Capacities
-from twisted_aotx.orders import OpenOrder, StopOrder
+from twisted_aotx.orders import MediaJob, OpenOrder, Selection, StopOrder
+from twisted_aotx.wire.info import ControlRow
 
 if TYPE_CHECKING:
     from tests.device.oracle.kernel_engine import Sequence
+    from tests.device.oracle.policy_state import Policy
 
 #: Request phases (`wire.md` §3).
 QUEUED, PREPARING, RUNNING, COMPLETED, FAILED, CANCELLED = 1, 2, 3, 4, 5, 6
@@ -52,6 +56,7 @@ class Model:
     modalities: int
     capacity: int
     message_format: MessageFormat
+    controls: tuple[ControlRow, ...] = ()
     #: What the device's own kernels run, if this is such an engine.
     kernel: ReferenceModel | None = None
     active: bool = True
@@ -70,6 +75,8 @@ class Prompt:
     spans: tuple[tuple[int, int], ...]
     #: Caller text spells an engine's own media markers: the lease fails with 400.
     forbidden: bool
+    #: (kind, source) of each link, in order.
+    references: tuple[tuple[int, MediaSource], ...] = ()
 
 
 @attrs.define(kw_only=True)
@@ -87,6 +94,7 @@ class Entry:
     top_p: float
     payload: bytes
     prompt: Prompt
+    selection: Selection | None
     opened_ns: int
     changed_ns: int
     sequence: int
@@ -144,6 +152,8 @@ class Mailbox:
     state: int = 0
     length: int = 0
     packet: bytes = b""
+    #: Its frame was taken and waits for the store; the broker sees no difference.
+    waits: bool = False
 
 
 @attrs.define(kw_only=True)
@@ -155,6 +165,11 @@ class State:
     seed_key: int
     models: dict[int, Model]
     mailboxes: list[Mailbox]
+    media: Media
+    policy: Policy
+    store: Store = attrs.field(factory=Store)
+    #: Images that the media worker has not taken.
+    media_jobs: list[MediaJob] = attrs.field(factory=list)
     now: int = 0
     ticks: int = 0
     held: bool = False
@@ -171,8 +186,11 @@ class State:
     #: Reports by slot.
     reports: dict[int, list[Event]] = attrs.field(factory=dict)
     dropped_events: int = 0
-    #: Orders that the host has not taken; slots whose open order is among them.
-    orders: list[OpenOrder | StopOrder] = attrs.field(factory=list)
+    #: Orders that the host has not taken, with the sources whose bytes it will need;
+    #: slots whose open order is among them.
+    orders: list[tuple[OpenOrder | StopOrder, tuple[MediaSource, ...]]] = attrs.field(
+        factory=list
+    )
     unread: set[int] = attrs.field(factory=set)
     last_channel: int = 0
     replied: list[int] = attrs.field(factory=list)
@@ -181,6 +199,18 @@ class State:
     def pages_max(self) -> int:
         """P of `wire.md` §6."""
         return -(-self.capacities.sequence_tokens // PAGE)
+
+    def send(self, order: OpenOrder | StopOrder, *sources: MediaSource) -> None:
+        self.orders.append((order, sources))
+
+    def answer(self, channel: int, packet: bytes) -> None:
+        """Publish the reply in *channel*."""
+        mailbox = self.mailboxes[channel]
+        mailbox.state = 2
+        mailbox.waits = False
+        mailbox.packet = packet
+        mailbox.length = len(packet)
+        self.replied.append(channel)
 
     def grant_of(self, principal: bytes) -> Grant:
         return self.grants[principal]
@@ -208,3 +238,6 @@ class State:
         entry.finish = outcome.finish
         entry.changed_ns = self.now
         self.retained.append(entry)
+        for _, source in entry.prompt.references:
+            source.leases -= 1
+        self.policy.record(entry)

@@ -14,6 +14,7 @@ class Step:
 
     ns: int
     #: `deadline`: of a request. `token`: the next one of a kernel engine's lease.
+    #: `receipt`: of an upload or a refusal.
     due: str = ""
 
 
@@ -22,7 +23,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
     st.builds(
         Step,
         st.sampled_from((0, 0, 1, 1, -1)),
-        st.sampled_from(("deadline", "token", "token")),
+        st.sampled_from(("deadline", "token", "token", "receipt", "receipt")),
     ),
 )
 

@@ -27,6 +27,10 @@ from twisted_aotx.wire.numbers import Operation
 U64_EDGES = (0, 1, 2, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 
 
+#: What the machine's first control row answers.
+_good_selectors = st.sampled_from((1, -1, 40000)).map(
+    lambda dose: struct.pack("<IIiI", 1, 1, dose, 0) + b"\1" * 32
+)
 _selectors = st.one_of(
     st.just(bytes(48)),
     st.builds(
@@ -37,7 +41,7 @@ _selectors = st.one_of(
         st.sampled_from((1, 1, 1, 0, 2)),
         st.sampled_from((1, -1, 40000, -40000, 0, 40001, -40001, -(2**31))),
         st.sampled_from((0, 0, 0, 1)),
-        st.sampled_from((b"\x01", b"\x01", b"\x00")),
+        st.sampled_from((b"\x01", b"\x01", b"\x01", b"\x02", b"\x03", b"\x00")),
     ),
 )
 
@@ -160,7 +164,7 @@ def submits(capacities: Capacities) -> st.SearchStrategy[Intent]:
     sane = st.builds(
         _submit,
         payload=st.one_of(payloads, payloads, long_payloads(capacities)),
-        selector=st.just(b""),
+        selector=st.one_of(st.just(b""), st.just(b""), _good_selectors),
         principal=_principals,
         number=_numbers,
         role=st.sampled_from((2, 2, 3)),

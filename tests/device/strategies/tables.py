@@ -57,6 +57,7 @@ def _row(
     tokens: int,
     requests: int,
     reserved: bytes,
+    media: tuple[int, int] = (9, 20000),
 ) -> bytes:
     return (
         struct.pack(
@@ -68,8 +69,7 @@ def _row(
             pages,
             tokens,
             requests,
-            3,
-            1000,
+            *media,
         )
         + reserved
     )
@@ -94,8 +94,9 @@ def tables(capacities: Capacities) -> st.SearchStrategy[TableIntent]:
     pages = -(-capacities.sequence_tokens // 16)
     tokens = capacities.sequence_tokens
     good = st.builds(
-        lambda who, actions, models, pages, tokens, requests: [
-            _row(p, actions, models, pages, tokens, requests, bytes(8)) for p in who
+        lambda who, actions, models, pages, tokens, requests, media: [
+            _row(p, actions, models, pages, tokens, requests, bytes(8), media)
+            for p in who
         ],
         st.one_of(
             st.lists(st.sampled_from(PRINCIPALS[1:]), unique=True).map(
@@ -103,11 +104,12 @@ def tables(capacities: Capacities) -> st.SearchStrategy[TableIntent]:
             ),
             st.lists(st.sampled_from(PRINCIPALS), unique=True),
         ),
-        st.sampled_from((1, 255, 9, 8, 2, 33, 0x81)),
+        st.sampled_from((1, 255, 255, 3, 8, 2, 33, 0x81)),
         st.sampled_from((0b1100, 0b1100, 0b11100, 0b100, 0)),
         st.sampled_from((0, 0, 1, 2, pages)),
         st.sampled_from((1, 16, tokens - 1)),
         st.sampled_from((1, 2, 3, capacities.requests)),
+        st.sampled_from(((9, 20000), (2, 2000), (0, 10), (99, 2**64 - 1))),
     ).map(tuple)
     one_row = st.builds(
         _row,
