@@ -170,6 +170,22 @@ async def test_sources_that_are_refused(
 
 
 @asynchronous
+async def test_a_header_as_long_as_may_be(
+    serve: Serve, listen: Listen, named_pems: Path
+) -> None:
+    """
+    Status line and fields of 64 KiB are taken; far above that they are not, see above.
+    """
+    answer = http()
+    room = imports_http.HEADER_BYTES_MAX - answer.index(b"\r\n\r\n") - 4
+    fields = [f"X-{number:04}: {'y' * 990}\r\n" for number in range(room // 1000)]
+    origin = listen(http(fields="".join(fields)))
+    gateway = await gateway_for(serve, origin, named_pems)
+
+    assert (await fetch(gateway, origin.url)).status == 201
+
+
+@asynchronous
 async def test_the_largest_source(
     serve: Serve, listen: Listen, named_pems: Path
 ) -> None:
