@@ -108,7 +108,9 @@ def restore_source(
         digest: (32,) u8.
         data: u8, the whole source.
     """
-    H.restored[0] = REFUSED_LIMIT
+    H.restored[0] = REFUSED_PRESSURE
+    if D.media_objects == 0:
+        H.restored[0] = REFUSED_LIMIT
     index = next_descriptor(D)
     if index < 0:
         return
