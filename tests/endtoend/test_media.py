@@ -24,7 +24,9 @@ from openai import BadRequestError, OpenAI
 from PIL import Image
 
 from tests.endtoend.conftest import GATEWAY_READY, Service, set_engine
+from tests.endtoend.test_pages import needs_curl, shell
 from tests.processes import COMPILE_PATIENCE, PATIENCE, make_state, twistd
+from tests.test_docs import DOCS, blocks_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -39,7 +41,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Both parts, with an engine that takes its time."""
     folder = tmp_path_factory.mktemp("media")
     state = make_state(folder)
-    set_engine(state, rate=RATE)
+    set_engine(state, rate=RATE, modalities=["image", "audio"])
     with twistd(folder, "aotx", "--state", state) as process:
         process.wait_for(GATEWAY_READY, COMPILE_PATIENCE)
         yield Service(process, state)
@@ -286,6 +288,17 @@ def test_media_parts_are_held_to_their_family_and_owner(served: Service) -> None
         assert problem(answer) == expected
 
     assert remove(served, handle).status == 204
+
+
+@needs_curl
+def test_the_examples_of_media_md_answer(served: Service) -> None:
+    before = listed(served)
+
+    output = shell(served, "\n".join(blocks_of(DOCS / "media.md", "sh")))
+
+    assert '"schema":"aotx.media-list.v1"' in output
+    assert '"phase":6' in output
+    assert listed(served) == before
 
 
 def test_capabilities_tell_what_a_model_takes(served: Service) -> None:
