@@ -4,6 +4,9 @@ Media in messages: bytes, URLs and handles on both POST routes (`http.md` §5).
 
 from __future__ import annotations
 
+import tempfile
+from typing import IO
+
 import attrs
 import pytest
 from twisted.internet.task import deferLater
@@ -158,6 +161,28 @@ async def test_large_base64_leaves_turns_to_others(
     assert max(turns) == 48 << 10
     # Between two pieces others had their turn.
     assert turns[:6] == [48 << 10, 0] * 3
+
+
+@asynchronous
+async def test_a_message_takes_one_file_at_a_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: list[IO[bytes]] = []
+    make = tempfile.TemporaryFile
+
+    def counted(buffering: int) -> IO[bytes]:
+        assert all(file.closed for file in files)
+        files.append(make(buffering=buffering))
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", counted)
+    gateway = await serve(with_media())
+
+    answer = await gateway.post(REQUESTS, body([image(bytes([n])) for n in range(30)]))
+
+    assert answer.status == 202
+    assert len(files) == len(answer.json["media"]) == 30
+    assert all(file.closed for file in files)
 
 
 @pytest.mark.parametrize("data", [b"", bytes(101)])

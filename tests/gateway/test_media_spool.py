@@ -42,14 +42,24 @@ def test_its_file_has_no_name_and_is_its_owner_s_alone(
         spool.write(bytes(2 * BLOCK_BYTES))
 
         assert list(tmp_path.iterdir()) == []
+        assert spool._file is not None
         assert os.fstat(spool._file.fileno()).st_mode & 0o777 == 0o600
+
+
+def test_there_is_no_file_before_there_is_a_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+
+    with Spool() as spool:
+        assert list(spool.blocks()) == []
 
 
 def test_no_place_for_files_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
 
     with pytest.raises(Problem) as caught:
-        Spool()
+        fill(1)
 
     assert (caught.value.status, caught.value.code) == (429, "transport_limit")
 

@@ -7,14 +7,15 @@ Rules:
    call before anything is uploaded.
 2. Then the parts are resolved in message order: bytes are uploaded, URLs imported,
    handles looked at. When one fails, what was uploaded before it stays its owner's.
-3. Base64 is decoded piece by piece, with the reactor's turn in between; the decoded
-   bytes count on the body credit until they are uploaded.
+3. Base64 is decoded piece by piece, with the reactor's turn in between: once to judge
+   all of it, then one part at a time, whose bytes count on the body credit until they
+   are uploaded. So a message takes one file, however many parts it has.
 """
 
 from __future__ import annotations
 
 import binascii
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
 from typing import Final
 
 from twisted.internet.task import deferLater
@@ -56,18 +57,15 @@ async def resolve(call: Call, parts: tuple[SourcePart, ...]) -> list[Source]:
         ClientLeft: the client went; what was uploaded stays.
     """
     _check_actions(call, parts)
-    with call.keeping(), ExitStack() as held:
-        spools: list[Spool | None] = []
+    with call.keeping():
         for part in parts:
             if isinstance(part, InlineSource):
-                spools.append(await _decoded(call, part, held))
-            else:
-                spools.append(None)
+                await _check(call, part)
         sources = []
-        for part, spool in zip(parts, spools, strict=True):
+        for part in parts:
             if call.gone:
                 raise ClientLeft
-            sources.append(await _source(call, part, spool))
+            sources.append(await _source(call, part))
         return sources
 
 
@@ -80,27 +78,40 @@ def _check_actions(call: Call, parts: tuple[SourcePart, ...]) -> None:
             raise refusal(ProblemCode.URL_FORBIDDEN)
 
 
-async def _decoded(call: Call, part: InlineSource, held: ExitStack) -> Spool:
+async def _check(call: Call, part: InlineSource) -> None:
     """
-    The bytes of *part*, in a spool that *held* closes.
+    Refuse what is too large, empty or not canonical.
     """
-    text = part.base64
-    padding = len(text[-3:]) - len(text[-3:].rstrip("="))
-    if len(text) % 4 or padding > _PADDING_MAX:
-        raise _not_canonical(part)
-    size = len(text) // 4 * 3 - padding
+    size = _size(part)
     bytes_max = min(call.settings.limits.upload_bytes, call.principal.media_bytes)
     if not 1 <= size <= bytes_max:
         raise refusal(ProblemCode.MEDIA_LIMIT, "messages.content")
-    held.callback(call.gateway.budgets.body_credit.take(size).release)
-    spool = held.enter_context(Spool())
+    async for data in _decoded(call, part):
+        size -= len(data)
+    if size:  # padding before the end
+        raise _not_canonical(part)
+
+
+def _size(part: InlineSource) -> int:
+    """
+    Bytes that *part* says.
+    """
+    text, end = part.base64, part.base64[-3:]
+    padding = len(end) - len(end.rstrip("="))
+    if len(text) % 4 or padding > _PADDING_MAX:
+        raise _not_canonical(part)
+    return len(text) // 4 * 3 - padding
+
+
+async def _decoded(call: Call, part: InlineSource) -> AsyncIterator[bytes]:
+    """
+    The bytes of *part*, piece by piece.
+    """
+    text = part.base64
     for at in range(0, len(text), SLICE_CHARACTERS):
         if at:
             await deferLater(call.gateway.reactor, 0)
-        spool.write(_bytes_of(part, text[at : at + SLICE_CHARACTERS]))
-    if spool.size != size:  # padding before the end
-        raise _not_canonical(part)
-    return spool
+        yield _bytes_of(part, text[at : at + SLICE_CHARACTERS])
 
 
 def _bytes_of(part: InlineSource, piece: str) -> bytes:
@@ -121,20 +132,26 @@ def _not_canonical(part: InlineSource) -> Exception:
     return invalid_field(part.param, "The base64 data are not canonical.")
 
 
-async def _source(call: Call, part: SourcePart, spool: Spool | None) -> Source:
+async def _source(call: Call, part: SourcePart) -> Source:
     if isinstance(part, RemoteSource):
         return await import_source(call, part.url, _IMAGES, takes_work=False)
     if isinstance(part, OwnedSource):
         return await _owned(call, part)
-    assert spool is not None
-    return await upload(
-        call.gateway,
-        call.caller,
-        spool,
-        _FORMATS[part.kind],
-        origin="inline",
-        param="messages.content",
-    )
+    credit = call.gateway.budgets.body_credit.take(_size(part))
+    try:
+        with Spool() as spool:
+            async for data in _decoded(call, part):
+                spool.write(data)
+            return await upload(
+                call.gateway,
+                call.caller,
+                spool,
+                _FORMATS[part.kind],
+                origin="inline",
+                param="messages.content",
+            )
+    finally:
+        credit.release()
 
 
 async def _owned(call: Call, part: OwnedSource) -> Source:

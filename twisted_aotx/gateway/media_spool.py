@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from twisted.logger import Logger
 
@@ -30,20 +31,14 @@ _log = Logger("aotx.gateway")
 class Spool:
     """
     The bytes of one source: written from front to end, then read. A context manager
-    that forgets them at its end.
-
-    Raises:
-        Problem: 429 `transport_limit`: there is no room for a file, here or in `write`.
+    that forgets them at its end. There is no file before there is a byte.
     """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         #: Bytes written.
         self.size = 0
-        try:
-            self._file = tempfile.TemporaryFile(buffering=BLOCK_BYTES)  # noqa: SIM115
-        except OSError as error:
-            raise _no_room(error) from None
+        self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -59,10 +54,17 @@ class Spool:
     def write(self, data: bytes) -> None:
         """
         Append *data*.
+
+        Raises:
+            Problem: 429 `transport_limit`: there is no room.
         """
         self._hash.update(data)
         self.size += len(data)
         try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(  # noqa: SIM115
+                    buffering=BLOCK_BYTES
+                )
             self._file.write(data)
         except OSError as error:
             raise _no_room(error) from None
@@ -77,7 +79,12 @@ class Spool:
     def blocks(self) -> Iterator[bytes]:
         """
         All bytes, in order, at most `BLOCK_BYTES` at a time.
+
+        Raises:
+            Problem: 429 `transport_limit`: there is no room for what was written last.
         """
+        if self._file is None:
+            return
         try:
             self._file.seek(0)
         except OSError as error:  # what waited in memory is written first
@@ -89,11 +96,11 @@ class Spool:
         """
         Forget the bytes. Idempotent.
         """
-        try:
-            self._file.close()
-        except OSError:
-            # What waited in memory found no room; nobody wants it any more.
-            self._file.close()
+        file, self._file = self._file, None
+        # What waits in memory may find no room; nobody wants it any more.
+        if file is not None:
+            with suppress(OSError):
+                file.close()
 
 
 def _no_room(error: OSError) -> Problem:
