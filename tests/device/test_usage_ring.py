@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.device.capacities import SMALL
 from tests.device.making import P2
 from tests.device.storing import (
     Storing,
     cancelled,
+    install,
     make_world,
     numbers,
     reviewed,
@@ -109,6 +111,29 @@ class TestRing:
         assert report.completed == 0
         assert world.take() == []
         world.device.free()
+
+
+class TestRoom:
+    """
+    The ring has room for USAGE_RECORDS, and one for each request entry besides, rounded
+    up to a power of two; a store that does not answer costs no record.
+    """
+
+    ROOM = 8192
+
+    def test_a_request_is_taken_if_its_record_has_room(self, world: Storing) -> None:
+        """429 for the one whose record would find none; 202 once a batch is saved."""
+        cancelled(world, self.ROOM - SMALL.requests)
+        cancelled(world, SMALL.requests - 1)
+        assert world.read().pending == self.ROOM - 1
+        assert world.driver.submit(next(numbers)) == 202
+        assert world.driver.submit(next(numbers)) == 429
+
+        assert len(world.save()) == 1
+        assert world.driver.submit(next(numbers)) == 202
+        install(world)
+        world.driver.step()
+        assert world.read().pending == self.ROOM + 1 - BATCH_RECORDS_MAX
 
 
 class TestFlush:
