@@ -8,6 +8,7 @@ another or be missing.
 from __future__ import annotations
 
 import io
+import random
 import struct
 from collections.abc import Iterable
 from typing import Final
@@ -20,6 +21,8 @@ GUID_TAIL: Final = bytes.fromhex("0000 00001000800000aa00389b71")
 #: Encoding → (tag, bits of one value).
 ENCODINGS: Final = {"pcm16": (1, 16), "float32": (3, 32)}
 EXTENSIBLE: Final = 0xFFFE
+#: Bytes of a whole comment segment, at least and at most: marker, length, text.
+COMMENT_BYTES: Final = range(4, 65538)
 
 Chunk = tuple[bytes, bytes]
 
@@ -65,6 +68,27 @@ def make_jpeg(
         **extra,
     )
     return out.getvalue()
+
+
+def pad_jpeg(jpeg: bytes, size: int, seed: int = 1) -> bytes:
+    """
+    *jpeg* of Pillow with random comments behind its APP0, *size* bytes in all; they are
+    as many as it has, or four more at least.
+    """
+    least, most = COMMENT_BYTES[0], COMMENT_BYTES[-1]
+    left = size - len(jpeg)
+    assert left == 0 or left >= least, left
+    draw = random.Random(seed)
+    comments = []
+    while left:
+        taken = min(left, most)
+        if 0 < left - taken < least:
+            taken -= least
+        text = draw.randbytes(taken - least)
+        comments.append(b"\xff\xfe" + struct.pack(">H", taken - 2) + text)
+        left -= taken
+    at = 4 + struct.unpack_from(">H", jpeg, 4)[0]
+    return jpeg[:at] + b"".join(comments) + jpeg[at:]
 
 
 def riff(chunks: Iterable[Chunk]) -> bytes:

@@ -4,9 +4,7 @@ A runtime's own metrics: at its endpoint, and in the gateway's beside it (D10).
 
 from __future__ import annotations
 
-import http.client
 import signal
-import socket
 import urllib.request
 from pathlib import Path
 
@@ -15,31 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.endtoend.calls import call
 from tests.endtoend.conftest import GATEWAY_READY, Service
+from tests.endtoend.scrapes import at_endpoint
 from tests.processes import COMPILE_PATIENCE, PATIENCE, edit, make_state, twistd
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-
-
-class OverUnix(http.client.HTTPConnection):
-    """HTTP on a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = str(path)
-
-    def connect(self) -> None:
-        """To the path."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(self._path)
-
-
-def at_endpoint(state: Path) -> str:
-    connection = OverUnix(state / "metrics.sock")
-    connection.request("GET", "/metrics")
-    answer = connection.getresponse()
-    assert answer.status == 200
-    return answer.read().decode()
 
 
 def at_gateway(service: Service) -> str:
