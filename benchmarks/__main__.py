@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import broker, card, device, edge, front, gateway, llama
+from benchmarks import broker, card, device, edge, front, gateway, llama, media
 from benchmarks.table import Row, show
 
 #: Part → what measures it and makes tables by title.
@@ -21,11 +21,12 @@ PARTS: dict[str, Callable[[], dict[str, list[Row]]]] = {
     "gateway": gateway.measure,
     "edge": edge.measure,
     "front": front.measure,
+    "media": media.measure,
     "card": card.measure,
     "llama": llama.measure,
 }
 #: What is measured when nothing is named: all that needs neither card nor model.
-DEFAULT = ("device", "broker", "gateway", "edge", "front")
+DEFAULT = ("device", "broker", "gateway", "edge", "front", "media")
 
 
 @click.command()

@@ -5,7 +5,7 @@ A gateway and a runtime in processes of their own, asked over HTTP.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -71,17 +71,21 @@ class Service:
 
 
 @contextmanager
-def service(rate: int = RATE, **gateway: Any) -> Iterator[Service]:
+def service(
+    rate: int = RATE, modalities: Sequence[str] = (), **gateway: Any
+) -> Iterator[Service]:
     """
     A running service whose engine emits OUTPUT at *rate* tokens per second (0: at
-    once), with keys of *gateway* in its gateway.json.
+    once) and takes *modalities* beside text, with keys of *gateway* in its
+    gateway.json.
     """
     with TemporaryDirectory() as name:
         folder = Path(name)
         state = make_state(folder, **gateway)
         table = grant_table(load_gateway(state / "gateway.json").settings)
         replace_file(state / "grants", table.pack())
-        engine = {"engine": "reference", "rate": rate, "text": OUTPUT}
+        engine: dict[str, Any] = {"engine": "reference", "rate": rate, "text": OUTPUT}
+        engine["modalities"] = list(modalities)
         edit(state / "runtime.json", models={"language": engine})
         with twistd(folder, "aotx-runtime", "--state", state) as runtime:
             runtime.wait_for(_READY.format("runtime"), COMPILE_PATIENCE)
