@@ -113,16 +113,23 @@ CORPUS = b"a cat sat on a mat and a rat ran at a cat. a mat!\n\nno cat is a rat.
 
 
 def kernel_engine(
-    role: int, *, capacity: int, sequence_tokens: int, rate: int = 0
+    role: int,
+    *,
+    capacity: int,
+    sequence_tokens: int,
+    rate: int = 0,
+    modalities: int = 1,
+    controls: tuple[ControlRow, ...] = (),
 ) -> ReferenceEngine:
     """The model in the device's kernels, made from a short text."""
     facts = EngineFacts(
         role=role,
         model_sha256=hashlib.sha256(CORPUS).digest(),
-        modalities=1,
+        modalities=modalities,
         capacity=capacity,
         sequence_tokens=sequence_tokens,
         message_format=CHATML,
+        controls=controls,
     )
     return ReferenceEngine(facts, ReferenceModel(corpus=CORPUS, rate=rate))
 

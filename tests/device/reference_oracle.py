@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 END = 256
 LOG2 = [0, *((n**256).bit_length() - 1 for n in range(1, 1024))]
@@ -85,17 +86,20 @@ class Model:
         seed: int,
         caution: int = 0,
         verve: int = 0,
+        digests: Sequence[bytes] = (),
     ) -> Iterator[int]:
         """
         The tokens of one request, END the last; no limit.
 
-        *caution* and *verve* are doses of the controls; 0 is none.
+        *caution* and *verve* are doses of the controls, 0 is none; *digests* those of
+        the media sources.
         """
         a, b = 0x811C9DC5, 0x9747B28C
-        for x in prompt:
-            a = (a ^ x) * 0x01000193 % WORD
-            b = (b ^ x) * 0x85EBCA6B % WORD
-        a, b = mix(a), mix(b ^ len(prompt))
+        for data in (prompt, *digests):
+            for x in data:
+                a = (a ^ x) * 0x01000193 % WORD
+                b = (b ^ x) * 0x85EBCA6B % WORD
+            a, b = mix(a), mix(b ^ len(data))
         t, p = soften(q16(temperature), caution), q16(top_p)
         history = [END] * 5
         k = 0
@@ -175,7 +179,7 @@ def generate(
     top_p: float,
     seed: int,
     limit: int,
-    **doses: int,
+    **doses: Any,
 ) -> tuple[bytes, int, int]:
     """(output, tokens, finish) of one request; *doses* as in `Model.tokens`."""
     output = bytearray()

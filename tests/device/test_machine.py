@@ -48,7 +48,9 @@ class DeviceMachine(DeviceRules):
             message_format=CHATML,
             modalities=3,
         ),
-        kernel_engine(4, capacity=2, sequence_tokens=TOKENS, rate=999_983),
+        kernel_engine(
+            4, capacity=2, sequence_tokens=TOKENS, rate=999_983, modalities=7
+        ),
     )
 
     def make_device(self) -> Device:

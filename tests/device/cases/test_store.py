@@ -157,7 +157,7 @@ def test_sources_that_do_not_fit(start: Start) -> None:
     """`device.md` §12: fewer descriptors, bytes or rows than before."""
     count = SMALL.media_objects
     small = [stored(n, WAV_FILE) for n in range(1, count + 2)]
-    assert statuses_of(start, small) == [0] * count + [MediaStatus.LIMIT]
+    assert statuses_of(start, small) == [0] * count + [MediaStatus.PRESSURE]
     # 30 s at 16 kHz are 960,044 of 1,048,576 bytes.
     long = make_wav(480000)
     assert statuses_of(start, [stored(1, long), stored(2, long)]) == [

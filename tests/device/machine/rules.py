@@ -58,7 +58,7 @@ class DeviceRules(ClientRules, EngineRules, MediaRules, KeepingRules):
         times = []
         for lease in state.leases.values():
             model = state.models[lease.entry.role].kernel
-            if lease.sequence is not None and model is not None:
+            if lease.sequence is not None and lease.sequence.is_open and model:
                 times.append(due_ns(lease.sequence, model.rate))
         return times
 

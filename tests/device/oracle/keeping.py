@@ -42,7 +42,7 @@ def restore_source(state: State, stored: StoredSource) -> int:
     media = state.media
     index = media.free_descriptor()
     if index is None:
-        return LIMIT
+        return PRESSURE
     source = MediaSource(
         index=index,
         generation=media.generation + 1,

@@ -16,9 +16,12 @@ from tests.device.oracle.philox import lease_seed
 from tests.device.oracle.state import Event, Lease, State
 from tests.device.reference_oracle import END, Model
 from twisted_aotx.interfaces import ReferenceModel
+from twisted_aotx.limits import MEDIA_BYTES_PER_TICK
 
 #: Tokens that one step makes at most.
 STEP = 32
+#: Bytes that are hashed at once.
+BLOCK = 64
 OPENED, EMIT, DONE = 1, 3, 4
 _table = functools.lru_cache(Model)
 
@@ -28,7 +31,11 @@ class Sequence:
     """One lease that the kernels serve."""
 
     tokens: Iterator[int]
-    first_ns: int
+    #: Bytes of each source that are not hashed yet.
+    unhashed: list[int]
+    #: Of the first step, which is not before all of them are.
+    first_ns: int = 0
+    is_open: bool = False
     made: int = 0
 
 
@@ -40,6 +47,7 @@ def _fixed(data: bytes) -> Iterator[int]:
 def open_sequence(state: State, lease: Lease, model: ReferenceModel) -> Sequence:
     """The first step is made in the tick that opens."""
     entry = lease.entry
+    sources = [source for _, source in entry.prompt.references]
     if model.fixed_output is not None:
         tokens = _fixed(model.fixed_output)
     else:
@@ -48,10 +56,24 @@ def open_sequence(state: State, lease: Lease, model: ReferenceModel) -> Sequence
             entry.temperature,
             entry.top_p,
             lease_seed(state.seed_key, entry.sequence),
+            digests=[source.sha256 for source in sources],
             **_doses(state, lease),
         )
-    _report(state, lease, OPENED, len(entry.prompt.data))
-    return Sequence(tokens=tokens, first_ns=state.now)
+    return Sequence(tokens=tokens, unhashed=[len(source.data) for source in sources])
+
+
+def _hash(state: State, sequence: Sequence) -> None:
+    """One tick's share of the sources, whose digests were checked when they came."""
+    share = max(BLOCK, MEDIA_BYTES_PER_TICK // len(state.leases))
+    while sequence.unhashed and share > 0:
+        blocks = min(share, sequence.unhashed[0]) // BLOCK
+        sequence.unhashed[0] -= blocks * BLOCK
+        share -= blocks * BLOCK
+        if blocks == 0 and sequence.unhashed[0] >= BLOCK:
+            return
+        if blocks == 0:
+            sequence.unhashed.pop(0)
+            share -= BLOCK
 
 
 def _doses(state: State, lease: Lease) -> dict[str, int]:
@@ -69,6 +91,15 @@ def _doses(state: State, lease: Lease) -> dict[str, int]:
 
 def step(state: State, lease: Lease, sequence: Sequence, rate: int) -> None:
     """Report what one tick makes: tokens that are due, and the end."""
+    if not sequence.is_open:
+        _hash(state, sequence)
+        if sequence.unhashed:
+            return
+        prompt = lease.entry.prompt
+        rows = sum(source.rows for _, source in prompt.references)
+        _report(state, lease, OPENED, len(prompt.data) + rows)
+        sequence.is_open = True
+        sequence.first_ns = state.now
     data = bytearray()
     made = finish = 0
     while made < STEP and not finish and _is_due(state, sequence, rate):
