@@ -4,21 +4,16 @@ What imports talk to: https servers that say what they are told, and names.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet import reactor, ssl
-from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.interfaces import (
-    IHostnameResolver,
-    IHostResolution,
-    IListeningPort,
-    IResolutionReceiver,
-)
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from tests.gateway.device_script import WITH_MEDIA, DeviceScript
 from tests.gateway.serving import TOKEN, Response, Serving
@@ -140,51 +135,27 @@ def http(
     return "\r\n".join([*lines, fields + "\r\n"]).encode() + body
 
 
-@implementer(IHostResolution)
-class _Done:
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def cancel(self) -> None:
-        """See `IHostResolution`."""
-
-
-@implementer(IHostnameResolver)
 class Names:
     """
     A resolver: each look-up of a name gets the next of its answers, then the last.
     """
 
-    def __init__(self, **answers: Sequence[Sequence[str]]) -> None:
-        self._answers = {HOST: answers["source"]}
+    def __init__(self, source: Sequence[Sequence[str]]) -> None:
+        self.answers = {HOST: source}
         #: Names that were looked up.
         self.asked: list[str] = []
-        #: Whether an answer ever comes.
-        self.silent = False
-        self.waiting: list[IResolutionReceiver] = []
+        #: Set unless look-ups hang.
+        self.answering = threading.Event()
+        self.answering.set()
 
-    def resolveHostName(
-        self,
-        resolutionReceiver: IResolutionReceiver,
-        hostName: str,
-        portNumber: int = 0,
-        addressTypes: Any = None,
-        transportSemantics: str = "TCP",
-    ) -> IHostResolution:
-        """See `IHostnameResolver`."""
-        done = _Done(hostName)
-        turn = self.asked.count(hostName)
-        self.asked.append(hostName)
-        resolutionReceiver.resolutionBegan(done)
-        if self.silent:
-            self.waiting.append(resolutionReceiver)
-            return done
-        answers = self._answers.get(hostName, [[]])
-        for text in answers[min(turn, len(answers) - 1)]:
-            kind = IPv6Address if ":" in text else IPv4Address
-            resolutionReceiver.addressResolved(kind("TCP", text, portNumber))
-        resolutionReceiver.resolutionComplete()
-        return done
+    def look_up(self, host: str) -> Sequence[str]:
+        turn = self.asked.count(host)
+        self.asked.append(host)
+        assert self.answering.wait(30)
+        if host not in self.answers:
+            raise OSError("no such name")
+        answers = self.answers[host]
+        return answers[min(turn, len(answers) - 1)]
 
 
 async def gateway_for(
@@ -200,7 +171,7 @@ async def gateway_for(
     urls = origin.rules(pems, *letters, **(rules or {}))
     device = DeviceScript(WITH_MEDIA, media=True)
     gateway = await serve(device, urls=urls, **settings)
-    gateway.gateway.fetcher.resolver = names or Names(source=LOCAL)
+    gateway.gateway.fetcher.names.look_up = (names or Names(LOCAL)).look_up
     return gateway
 
 

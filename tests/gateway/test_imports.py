@@ -88,7 +88,7 @@ async def test_an_address_as_host(
     origin = listen(http(), letter="i")
     url = f"https://127.0.0.1:{origin.port}"
     private = PrivateOrigin(origin=url, networks=("127.0.0.0/8",))
-    names = Names(source=LOCAL)
+    names = Names(LOCAL)
     gateway = await gateway_for(
         serve,
         origin,

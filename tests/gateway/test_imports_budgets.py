@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
 from tests.asynchronous import asynchronous
@@ -26,7 +27,7 @@ from tests.gateway.origins import (
     http,
 )
 from tests.gateway.serving import P1, P2, TOKEN, TOKEN_2, Response, Serving, digest
-from twisted_aotx.gateway import imports_fetch
+from twisted_aotx.gateway import imports_names
 from twisted_aotx.gateway.settings import Limits, Principal, URLRules
 from twisted_aotx.wire.numbers import Action
 
@@ -215,9 +216,7 @@ async def test_forbidden_addresses_are_not_connected_to(
     """
     origin = listen(http())
     other = listen(http(), interface="127.0.0.2", port=origin.port)
-    gateway = await gateway_for(
-        serve, origin, named_pems, names=Names(source=[addresses])
-    )
+    gateway = await gateway_for(serve, origin, named_pems, names=Names([addresses]))
 
     answer = await fetch(gateway, origin.url)
 
@@ -250,8 +249,8 @@ async def test_hosts_that_are_not_open(
     cases K 163.
     """
     origin = listen(http())
-    names = Names(source=LOCAL)
-    names._answers["other.example"] = [["198.20.0.1"]]
+    names = Names(LOCAL)
+    names.answers["other.example"] = [["198.20.0.1"]]
     gateway = await gateway_for(serve, origin, named_pems, names=names, rules=rules)
 
     assert (await fetch(gateway, url)).problem == (403, "source_address", None)
@@ -267,7 +266,7 @@ async def test_a_name_that_means_something_else_a_moment_later(
     """
     origin = listen(http())
     other = listen(http(), interface="127.0.0.2", port=origin.port)
-    names = Names(source=[["127.0.0.1"], ["127.0.0.2"]])
+    names = Names([["127.0.0.1"], ["127.0.0.2"]])
     gateway = await gateway_for(serve, origin, named_pems, names=names)
 
     assert (await fetch(gateway, origin.url)).status == 201
@@ -285,7 +284,7 @@ async def test_addresses_are_tried_in_order(
     origin = listen(http())
     first, *_ = origin.rules(named_pems, "a").private
     private = type(first)(origin=first.origin, networks=("127.0.0.0/8",))
-    names = Names(source=[["127.0.0.3", "127.0.0.1"]])
+    names = Names([["127.0.0.3", "127.0.0.1"]])
     gateway = await gateway_for(
         serve, origin, named_pems, names=names, rules={"private": (private,)}
     )
@@ -323,11 +322,11 @@ async def test_a_resolver_that_does_not_answer(
     """
     The look-up is given up; those that still wait for their answers are bounded.
     """
-    monkeypatch.setattr(imports_fetch, "LOOKUP_SECONDS", 0.05)
-    monkeypatch.setattr(imports_fetch, "LOOKUPS_MAX", 2)
+    monkeypatch.setattr(imports_names, "LOOKUP_SECONDS", 0.05)
+    monkeypatch.setattr(imports_names, "LOOKUPS_MAX", 2)
     origin = listen(http())
-    names = Names(source=LOCAL)
-    names.silent = True
+    names = Names(LOCAL)
+    names.answering.clear()
     gateway = await gateway_for(serve, origin, named_pems, names=names)
 
     for _ in range(2):
@@ -335,6 +334,13 @@ async def test_a_resolver_that_does_not_answer(
         assert answer.problem == (502, "source_dns", None)
     answer = await fetch(gateway, origin.url)
     assert answer.problem == (429, "transport_limit", None)
-    names.silent = False
-    names.waiting.pop().resolutionComplete()
+    names.answering.set()
+    await eventually(lambda: gateway.gateway.fetcher.names._under_way == 0)
     assert (await fetch(gateway, origin.url)).status == 201
+
+
+@asynchronous
+async def test_the_system_s_resolver() -> None:
+    addresses = await imports_names.Names(reactor).addresses("localhost")
+
+    assert all(address.is_loopback for address in addresses)

@@ -75,7 +75,7 @@ async def test_media_are_resolved_in_message_order(
     serve: Serve, listen: Listen, named_pems: Path
 ) -> None:
     origin = listen(http(status="404 Not Found"))
-    names = Names(source=[["127.0.0.1"]])
+    names = Names([["127.0.0.1"]])
     gateway = await gateway_for(serve, origin, named_pems, names=names)
 
     answer = await gateway.post(

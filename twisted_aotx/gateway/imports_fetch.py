@@ -17,35 +17,28 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.defer import CancelledError
 from twisted.internet.endpoints import (
     TCP4ClientEndpoint,
     TCP6ClientEndpoint,
     wrapClientTLS,
 )
 from twisted.internet.error import ConnectError, ConnectingCancelledError, UserError
-from twisted.internet.interfaces import (
-    IAddress,
-    IHostnameResolver,
-    IHostResolution,
-    IResolutionReceiver,
-)
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from twisted_aotx.gateway.imports_addresses import permitted
 from twisted_aotx.gateway.imports_http import SourceConnection, get
+from twisted_aotx.gateway.imports_names import Names
 from twisted_aotx.gateway.imports_urls import Address, ImportURL
 from twisted_aotx.gateway.media_spool import Spool
 from twisted_aotx.gateway.problems import ProblemCode, refusal
 from twisted_aotx.gateway.settings import URLRules
 
-LOOKUP_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 10.0
 TOTAL_SECONDS: Final = 60.0
-#: Look-ups at once. A resolver that hangs keeps its thread long after its import ended.
-LOOKUPS_MAX: Final = 8
+#: Addresses of one host that are tried; all are judged.
+ADDRESSES_MAX: Final = 8
 
 _log = Logger("aotx.gateway")
 
@@ -55,13 +48,12 @@ class Fetcher:
     Fetches for one gateway.
 
     Args:
-        reactor: serves the connections; its resolver is asked.
+        reactor: serves the connections.
     """
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self.resolver: IHostnameResolver | None = None
-        self._lookups = 0
+        self.names = Names(reactor)
 
     async def fetch(
         self, url: ImportURL, rules: URLRules, spool: Spool, bytes_max: int
@@ -75,7 +67,11 @@ class Fetcher:
         Raises:
             Problem: 403, 413, 415, 429 or 502, as `http.md` §8 says.
         """
-        found = await self._addresses(url)
+        found: Sequence[Address]
+        if url.address is not None:
+            found = (url.address,)
+        else:
+            found = await self.names.addresses(url.host)
         addresses = permitted(url, found, rules)
         connection = await self._connect(url, addresses, rules.ca_file)
         try:
@@ -83,40 +79,14 @@ class Fetcher:
         finally:
             connection.drop()
 
-    # --- names ------------------------------------------------------------------------
-
-    async def _addresses(self, url: ImportURL) -> Sequence[Address]:
-        """
-        The addresses of the host of *url*: at least one.
-        """
-        if url.address is not None:
-            return (url.address,)
-        if self._lookups >= LOOKUPS_MAX:
-            raise refusal(ProblemCode.TRANSPORT_LIMIT)
-        resolver = self.resolver or self._reactor.nameResolver
-        receiver = _Resolution(self._looked_up)
-        self._lookups += 1
-        resolver.resolveHostName(receiver, url.host, url.port)
-        receiver.complete.addTimeout(LOOKUP_SECONDS, self._reactor)
-        try:
-            addresses = await receiver.complete
-        except TimeoutError:
-            raise refusal(ProblemCode.SOURCE_DNS) from None
-        if not addresses:
-            raise refusal(ProblemCode.SOURCE_DNS)
-        return addresses
-
-    def _looked_up(self) -> None:
-        self._lookups -= 1
-
-    # --- connections ------------------------------------------------------------------
-
     async def _connect(
         self, url: ImportURL, addresses: Sequence[Address], ca_file: str | None
     ) -> SourceConnection:
         """
-        A connection to the first of *addresses* that takes one, tried in their order.
+        A connection to the first of *addresses* that takes one, tried in their order,
+        the first `ADDRESSES_MAX` of them.
         """
+        addresses = addresses[:ADDRESSES_MAX]
         creator = _creator(url.host, ca_file)
         clock = self._reactor
         deadline = clock.seconds() + CONNECT_SECONDS
@@ -151,29 +121,3 @@ def _creator(host: str, ca_file: str | None) -> Any:
         kind = type(error).__name__
         _log.error("no TLS for imports: {kind}", kind=kind)
         raise refusal(ProblemCode.SOURCE_TRANSFER) from None
-
-
-@implementer(IResolutionReceiver)
-class _Resolution:
-    """
-    Collects the addresses of one name.
-    """
-
-    def __init__(self, ended: Any) -> None:
-        self._ended = ended
-        self._addresses: list[Address] = []
-        #: Fires with them; its caller may give up before.
-        self.complete: Deferred[Sequence[Address]] = Deferred()
-
-    def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:
-        """See `IResolutionReceiver`."""
-
-    def addressResolved(self, address: IAddress) -> None:
-        """See `IResolutionReceiver`."""
-        self._addresses.append(ipaddress.ip_address(cast(Any, address).host))
-
-    def resolutionComplete(self) -> None:
-        """See `IResolutionReceiver`."""
-        self._ended()
-        if not self.complete.called:
-            self.complete.callback(self._addresses)
