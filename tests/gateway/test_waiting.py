@@ -16,6 +16,7 @@ from tests.gateway.device_script import EPOCH, DeviceScript, Running
 from tests.watch.bench import ScriptedProgress
 from twisted_aotx.client import Caller, DeviceClient, Window
 from twisted_aotx.errors import DeviceRefused, InvalidReply
+from twisted_aotx.gateway.pace import READS_AT_ONCE, READS_PER_SECOND, Pace
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.settings import GatewaySettings
 from twisted_aotx.gateway.waiting import ClientLeft, TimeUp, windows, within
@@ -191,6 +192,42 @@ def test_a_runtime_that_tells_for_nothing_is_not_asked_without_a_pause() -> None
         watching.until(0.2 + total * 0.002)
 
     assert len(watching.read_at) - before < 10
+
+
+def test_the_pace_of_reads_is_that_of_all_requests_together() -> None:
+    """So many at once, and then one after the other."""
+    clock = Clock()
+    pace = Pace(clock)
+    each = 1 / READS_PER_SECOND
+
+    at_once = [pace.delay() for _ in range(READS_AT_ONCE)]
+    assert at_once == pytest.approx([0] * READS_AT_ONCE, abs=1e-9)
+    assert pace.delay() == pytest.approx(each)
+    assert pace.delay() == pytest.approx(2 * each)
+
+    clock.advance(3 * each)
+    assert pace.delay() == pytest.approx(0, abs=1e-9)
+    clock.advance(100)
+    at_once = [pace.delay() for _ in range(READS_AT_ONCE)]
+    assert at_once == pytest.approx([0] * READS_AT_ONCE, abs=1e-9)
+    assert pace.delay() == pytest.approx(each)
+
+
+def test_a_notice_beyond_the_pace_waits_for_its_turn() -> None:
+    watching = Watching(watched=True)
+    watching.start()
+    watching.until(0.2)
+    for _ in range(READS_AT_ONCE + 3):
+        watching.gateway.pace.delay()
+
+    watching.request.say(b"one")
+    watching.tell()
+    watching.request.say(b"two")
+    assert watching.data == b""
+    watching.until(0.21)
+
+    assert watching.data == b"onetwo"
+    assert len(watching.windows) == 2
 
 
 def test_watches_that_end_are_followed_by_intervals() -> None:

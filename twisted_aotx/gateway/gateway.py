@@ -16,6 +16,7 @@ from twisted_aotx.gateway.health import Readiness
 from twisted_aotx.gateway.imports_fetch import Fetcher
 from twisted_aotx.gateway.information import Informations
 from twisted_aotx.gateway.metrics import Metrics
+from twisted_aotx.gateway.pace import Pace
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorTime
@@ -50,6 +51,7 @@ class Gateway:
         self.metrics = metrics or Metrics()
         self.budgets = Budgets(settings.limits, reactor)
         self.closing = Closing()
+        self.pace = Pace(reactor)
         self.fetcher = Fetcher(reactor)
         self.informations = Informations(client, reactor)
         self.readiness = Readiness(client, self._prober(), reactor)

@@ -2,8 +2,9 @@
 Waiting: for a request's news, for time, for the client. Layer 4.
 
 All waiting for output lies behind `windows`. It asks READ: at once, and then whenever
-the runtime gives notice of progress. Where it gives none it asks 5 ms after news, then
-at doubled pauses up to 50 ms. Nothing else has to know.
+the runtime gives notice of progress, all requests together at a bounded pace, so that
+what comes fast is read in larger parts. Where it gives none it asks 5 ms after news,
+then at doubled pauses up to 50 ms. Nothing else has to know.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from twisted.internet.task import deferLater
 
 from twisted_aotx.client import Caller, Window
 from twisted_aotx.errors import InvalidReply
+from twisted_aotx.gateway.pace import Pace
 from twisted_aotx.gateway.resource import Call, Gateway
 from twisted_aotx.wire.handles import RequestHandle
 from twisted_aotx.wire.numbers import TERMINAL_PHASES
@@ -57,7 +59,7 @@ async def windows(
         ExchangeFailed, InvalidReply: a READ was not answered as it must be.
     """
     known = None
-    pauses = Pauses(gateway.reactor)
+    pauses = Pauses(gateway.reactor, gateway.pace)
     while True:
         window = await gateway.client.read(caller, handle.epoch, handle.id, cursor)
         reply = window.reply
@@ -85,8 +87,9 @@ class Pauses:
     Between the READs of one request, as long as none brings news.
     """
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, pace: Pace) -> None:
         self._clock = clock
+        self._pace = pace
         self.news()
 
     def news(self) -> None:
@@ -102,7 +105,7 @@ class Pauses:
 
     async def noticed(self) -> None:
         """
-        A notice came: wait for nothing, unless the last ones were all idle.
+        A notice came: wait for a turn only, unless the last ones were all idle.
 
         One is, when a request is watched for the first time; more would be a fault of
         the runtime's, which must not have us ask without a pause.
@@ -110,6 +113,10 @@ class Pauses:
         self._notices += 1
         if self._notices > IDLE_NOTICES:
             await self.pause()
+            return
+        delay = self._pace.delay()
+        if delay > 0:
+            await deferLater(self._clock, delay)
 
 
 def when_gone(call: Call) -> Deferred[None]:
