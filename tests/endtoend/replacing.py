@@ -161,8 +161,8 @@ def entries_of(operator: Operator) -> dict[tuple[bytes, bytes], Entry]:
     return found
 
 
-async def logged(process: Process, line: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+async def logged(process: Process, line: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
     while line not in process.text():
         assert process.popen.poll() is None, process
         assert time.monotonic() < deadline, f"no {line!r} in time: {process}"
