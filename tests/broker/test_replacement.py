@@ -166,6 +166,27 @@ def test_quotas_are_those_of_the_new_table(whole: Whole) -> None:
     assert status_of(submit(whole, caller(1, 5), 9)) == 400
 
 
+def test_replacement_during_a_hold(whole: Whole) -> None:
+    """cases B 31: accepted at once; what it revokes is cancelled after the hold."""
+    for number in range(1, 9):
+        assert status_of(submit(whole, caller(1 + number % 2), number)) == 202
+    whole.step(ticks=3)
+    whole.device.set_hold(True)
+    whole.step()
+    before = phases(whole)
+    assert {phase for phase, _ in before.values()} == {Phase.RUNNING, Phase.QUEUED}
+
+    replace(whole, 4, row(1))
+    whole.step(ticks=5)
+
+    assert phases(whole) == before
+    assert status_of(submit(whole, caller(1), 9)) == 403
+    assert status_of(submit(whole, caller(1, 4), 9)) == 429
+    whole.device.set_hold(False)
+    whole.step(ticks=3)
+    assert phases(whole) == dict.fromkeys(before, (Phase.CANCELLED, 403))
+
+
 def test_refused_table_disturbs_nobody(whole: Whole) -> None:
     """`device.md` §16: an old revision, and quotas beyond the capacities."""
     submit(whole, caller(1), 1)
