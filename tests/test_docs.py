@@ -241,7 +241,9 @@ def test_commands_of_the_pages_exist_with_their_options(words: list[str]) -> Non
     check(words[1:])
 
 
-@pytest.mark.parametrize("name", ["aotx-runtime.service", "aotx-gateway.service"])
+@pytest.mark.parametrize(
+    "name", ["aotx.service", "aotx-runtime.service", "aotx-gateway.service"]
+)
 def test_units_start_what_exists(name: str) -> None:
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
