@@ -53,7 +53,7 @@ class Pool(RuleBasedStateMachine):
                 return at
         return -1
 
-    @precondition(lambda self: set(range(_MEMBERS)) - set(self.places))
+    @precondition(lambda self: len({*self.places} - {None}) < _MEMBERS)
     @rule(data=st.data(), size=st.integers(1, _PLACES + 1))
     def take(self, data: st.DataObject, size: int) -> None:
         free = sorted(set(range(_MEMBERS)) - set(self.places))
