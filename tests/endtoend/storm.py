@@ -33,6 +33,8 @@ _PICTURE = make_jpeg()
 _WAV_HEAD, _FRAMES_MIN = 44, 321
 #: Seconds between two looks at what is to come.
 _PAUSE = 0.02
+#: Seconds for which a principal without room waits for it.
+_NO_ROOM_PAUSE = 0.1
 
 
 @attrs.frozen
@@ -79,6 +81,8 @@ class Principal:
     unsure: dict[str, tuple[str, int]] = attrs.field(factory=dict)
     #: SHA-256 → bytes of valid bodies that were sent whole and not answered.
     unanswered: dict[str, int] = attrs.field(factory=dict)
+    #: SHA-256 of those whose answer somebody waits for.
+    awaited: set[str] = attrs.field(factory=set)
 
     @classmethod
     def make(cls, number: int) -> Principal:
@@ -164,6 +168,14 @@ class Media:
             found.update({row["id"]: row for row in page["data"]})
             cursor = page["next_cursor"]
         return found
+
+    def ready(self) -> dict[str, tuple[str, int]]:
+        """Handle → SHA-256 and bytes of every source that is ready."""
+        return {
+            handle: (row["sha256"], int(row["bytes"]))
+            for handle, row in self.listed().items()
+            if row["phase"] == 6
+        }
 
     def break_off(self, body: Body, sent: int, *, reset: bool) -> None:
         """Send the first *sent* bytes of a body, and go."""
@@ -268,12 +280,21 @@ class Storm:
             self._sent(principal, body)
             media.break_off(body, len(body.data), reset=False)
             self._saw(what, "gone")
-        else:
-            self._upload(principal, media, body)
+        elif self._awaited(principal, media, body) == 429:
+            # Also what was left unanswered.
+            self._delete(principal, media, chance, media.ready())
+            time.sleep(_NO_ROOM_PAUSE)
         if chance.random() < 0.6:
-            self._delete(principal, media, chance)
+            self._delete(principal, media, chance, dict(principal.ready))
 
-    def _upload(self, principal: Principal, media: Media, body: Body) -> None:
+    def _awaited(self, principal: Principal, media: Media, body: Body) -> int:
+        principal.awaited.add(body.sha256)
+        try:
+            return self._upload(principal, media, body)
+        finally:
+            principal.awaited.discard(body.sha256)
+
+    def _upload(self, principal: Principal, media: Media, body: Body) -> int:
         self._sent(principal, body)
         asked = time.monotonic()
         status, answer = media.upload(body)
@@ -286,7 +307,7 @@ class Storm:
             assert (answer["phase"], answer["status"]) == (6, 0)
             principal.ready[answer["id"]] = told
             self._saw("whole", 201)
-            return
+            return status
         code = answer["error"]["code"]
         if (status, code) == (400, "media_refused"):
             assert not body.is_valid or seconds >= self.upload_seconds, answer
@@ -295,19 +316,32 @@ class Storm:
             assert status == 429, answer
             assert code in ("device_refused", "media_pressure"), answer
         self._saw("whole", code)
+        return status
 
     def _sent(self, principal: Principal, body: Body) -> None:
         if body.is_valid:
             principal.unanswered[body.sha256] = len(body.data)
 
     def _delete(
-        self, principal: Principal, media: Media, chance: random.Random
+        self,
+        principal: Principal,
+        media: Media,
+        chance: random.Random,
+        known: dict[str, tuple[str, int]],
     ) -> None:
+        """One of the sources of *known* that nobody awaits, or deletes already."""
         with self._lock:
-            if not principal.ready:
+            gone = principal.deleted | principal.unsure.keys()
+            left = [
+                handle
+                for handle, (sha256, _) in known.items()
+                if handle not in gone and sha256 not in principal.awaited
+            ]
+            if not left:
                 return
-            handle = chance.choice(list(principal.ready))
-            principal.unsure[handle] = principal.ready.pop(handle)
+            handle = chance.choice(left)
+            principal.unsure[handle] = known[handle]
+            principal.ready.pop(handle, None)
         status, answer = media.delete(handle)
         assert status == 204, answer
         del principal.unsure[handle]
