@@ -30,7 +30,7 @@ from twisted_aotx.device.numbers import (
 )
 from twisted_aotx.device.philox import philox_u64
 from twisted_aotx.device.progress import note_change
-from twisted_aotx.device.render import render_prompt
+from twisted_aotx.device.render_order import render_prompt
 from twisted_aotx.device.requests import end_request
 from twisted_aotx.device.slots import end_lease, free_slot
 from twisted_aotx.device.source_leases import write_sources
