@@ -4,7 +4,6 @@ Waiting for news, time and clients, on a clock that stands still between steps.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,114 +11,16 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock, deferLater
 
-from tests.gateway.device_script import EPOCH, DeviceScript, Running
-from tests.watch.bench import ScriptedProgress
-from twisted_aotx.client import Caller, DeviceClient, Window
+from tests.gateway.device_script import EPOCH, Running
+from tests.gateway.watching import Watching
 from twisted_aotx.errors import DeviceRefused, InvalidReply
-from twisted_aotx.gateway.pace import READS_AT_ONCE, READS_PER_SECOND, Pace
-from twisted_aotx.gateway.resource import Gateway
-from twisted_aotx.gateway.settings import GatewaySettings
-from twisted_aotx.gateway.waiting import ClientLeft, TimeUp, windows, within
-from twisted_aotx.interfaces import Progress
-from twisted_aotx.limits import WATCH_CHECK_SECONDS
-from twisted_aotx.testing.peer import ScriptedPeer, reply_to
-from twisted_aotx.testing.worlds import MemoryWorld
-from twisted_aotx.watch.service import WatchService
-from twisted_aotx.wire.handles import RequestHandle
+from twisted_aotx.gateway.waiting import ClientLeft, TimeUp, within
+from twisted_aotx.testing.peer import reply_to
 from twisted_aotx.wire.numbers import Operation, Phase
-from twisted_aotx.wire.packet import RequestHeader
-from twisted_aotx.wire.requests import Message, Submission, TextPart
-
-CALLER = Caller(principal=b"p" * 16, revision=3)
-HANDLE = RequestHandle(EPOCH, b"r" * 16)
-SUBMISSION = Submission(
-    role=2,
-    limit=9,
-    temperature=1.0,
-    top_p=1.0,
-    messages=(Message(1, (TextPart(b"hi"),)),),
-)
-
-
-class Watching:
-    """
-    A consumer of `windows` in a world of its own.
-    """
-
-    def __init__(self, *, watched: bool = False) -> None:
-        self.world = MemoryWorld()
-        self.device = DeviceScript()
-        self.request = Running(SUBMISSION)
-        self.device.requests[CALLER.principal, HANDLE.id] = self.request
-        #: When each READ arrived.
-        self.read_at: list[float] = []
-        #: What was given out, and when.
-        self.windows: list[tuple[float, Window]] = []
-        self.held: Deferred[None] | None = None
-        path = self.world.path("device")
-        peer = ScriptedPeer(self._script)
-        peer.listen(self.world.reactor, path, system=self.world.system)
-        reactor = self.world.reactor
-        #: What the runtime tells, if it offers watches.
-        self.progress = ScriptedProgress()
-        watches = os.fsdecode(self.world.path("watch.sock"))
-        self.watches = WatchService(
-            reactor,
-            self.progress,
-            epoch=EPOCH,
-            socket_path=watches,
-            system=self.world.system,
-        )
-        if watched:
-            self.watches.start()
-        client = DeviceClient(
-            reactor, path, watch_path=watches, system=self.world.system
-        )
-        settings = GatewaySettings(socket="unused", revision=3, models=())
-        self.gateway = Gateway(settings, client, reactor)
-
-    def _script(
-        self, request: RequestHeader, payload: bytes
-    ) -> bytes | Deferred[bytes | None] | None:
-        self.read_at.append(self.world.reactor.seconds())
-        return self.device(request, payload)
-
-    def start(self, cursor: int = 0) -> Deferred[None]:
-        done = Deferred.fromCoroutine(self._consume(cursor))
-        self.world.settle()
-        return done
-
-    async def _consume(self, cursor: int) -> None:
-        async for window in windows(self.gateway, CALLER, HANDLE, cursor):
-            self.windows.append((self.world.reactor.seconds(), window))
-            if self.held is not None:
-                await self.held
-
-    def until(self, seconds: float) -> None:
-        """
-        Move the clock there, a millisecond at a time.
-        """
-        while self.world.reactor.seconds() < seconds - 1e-9:
-            self.world.reactor.advance(0.001)
-
-    def tell(self) -> None:
-        """
-        The device tells where the request stands, and rings.
-        """
-        now = len(self.request.output), self.request.phase
-        self.progress.told.append(Progress(CALLER.principal, HANDLE.id, *now))
-        self.watches.progress_published()
-        self.world.settle()
-
-    @property
-    def data(self) -> bytes:
-        return b"".join(window.data for _, window in self.windows)
 
 
 def test_reads_at_once_then_backs_off_to_50_ms() -> None:
-    """
-    http.md §7: READ every 5 ms after activity, backing off to 50 ms.
-    """
+    """http.md §7: READ every 5 ms after activity, backing off to 50 ms."""
     watching = Watching()
 
     watching.start()
@@ -130,115 +31,6 @@ def test_reads_at_once_then_backs_off_to_50_ms() -> None:
     assert watching.read_at[0] == 0
     assert gaps[:7] == pytest.approx(expected, abs=0.0011)
     assert len(watching.windows) == 1
-
-
-def test_with_notices_nothing_is_asked_while_nothing_happens() -> None:
-    """
-    http.md §7: by progress notices where the runtime offers them. The watch is new to
-    the runtime once, and looked after once a second.
-    """
-    watching = Watching(watched=True)
-
-    watching.start()
-    assert watching.read_at == [0, 0]
-    watching.until(WATCH_CHECK_SECONDS - 0.01)
-    assert watching.read_at == [0, 0]
-
-    watching.until(3.5)
-    assert watching.read_at == pytest.approx([0, 0, 1, 2, 3], abs=0.01)
-    assert len(watching.windows) == 1
-
-
-def test_a_notice_is_followed_by_a_read_at_once() -> None:
-    watching = Watching(watched=True)
-    watching.start()
-    watching.until(0.2)
-
-    for word in (b"one", b"two", b"three"):
-        watching.request.say(word)
-        watching.tell()
-    watching.request.complete()
-    watching.tell()
-
-    assert watching.data == b"onetwothree"
-    assert len(watching.windows) == 5
-    assert watching.windows[-1][0] == pytest.approx(0.2)
-    assert len(watching.read_at) == 6
-
-
-def test_a_lost_notice_hangs_nobody() -> None:
-    watching = Watching(watched=True)
-    watching.start()
-    watching.until(0.2)
-
-    watching.request.complete(b"all")
-    watching.until(1.1)
-
-    assert watching.data == b"all"
-
-
-def test_a_runtime_that_tells_for_nothing_is_not_asked_without_a_pause() -> None:
-    """What is told is further each time, and not true."""
-    watching = Watching(watched=True)
-    watching.start()
-    watching.until(0.2)
-    before = len(watching.read_at)
-
-    for total in range(1, 100):
-        watching.progress.told.append(
-            Progress(CALLER.principal, HANDLE.id, total, Phase.RUNNING)
-        )
-        watching.watches.progress_published()
-        watching.until(0.2 + total * 0.002)
-
-    assert len(watching.read_at) - before < 10
-
-
-def test_the_pace_of_reads_is_that_of_all_requests_together() -> None:
-    """So many at once, and then one after the other."""
-    clock = Clock()
-    pace = Pace(clock)
-    each = 1 / READS_PER_SECOND
-
-    at_once = [pace.delay() for _ in range(READS_AT_ONCE)]
-    assert at_once == pytest.approx([0] * READS_AT_ONCE, abs=1e-9)
-    assert pace.delay() == pytest.approx(each)
-    assert pace.delay() == pytest.approx(2 * each)
-
-    clock.advance(3 * each)
-    assert pace.delay() == pytest.approx(0, abs=1e-9)
-    clock.advance(100)
-    at_once = [pace.delay() for _ in range(READS_AT_ONCE)]
-    assert at_once == pytest.approx([0] * READS_AT_ONCE, abs=1e-9)
-    assert pace.delay() == pytest.approx(each)
-
-
-def test_a_notice_beyond_the_pace_waits_for_its_turn() -> None:
-    watching = Watching(watched=True)
-    watching.start()
-    watching.until(0.2)
-    for _ in range(READS_AT_ONCE + 3):
-        watching.gateway.pace.delay()
-
-    watching.request.say(b"one")
-    watching.tell()
-    watching.request.say(b"two")
-    assert watching.data == b""
-    watching.until(0.21)
-
-    assert watching.data == b"onetwo"
-    assert len(watching.windows) == 2
-
-
-def test_watches_that_end_are_followed_by_intervals() -> None:
-    watching = Watching(watched=True)
-    watching.start()
-    watching.until(0.2)
-
-    watching.watches.stop()
-    watching.until(0.3)
-
-    assert len(watching.read_at) > 4
 
 
 def test_news_bring_the_short_pause_back() -> None:
@@ -271,9 +63,7 @@ def test_a_consumer_that_is_busy_has_nothing_read_ahead() -> None:
 
 
 def test_a_backlog_is_read_without_pauses_and_the_end_comes_last() -> None:
-    """
-    cases D 65: the terminal phase is seen with bytes unread; reading goes on.
-    """
+    """cases D 65: the terminal phase is seen with bytes unread; reading goes on."""
     watching = Watching()
     watching.request.complete(b"y" * 150_000)
 
@@ -337,9 +127,7 @@ def test_a_refused_read_ends_the_watch() -> None:
 
 
 def test_a_device_that_keeps_bytes_back_is_no_device() -> None:
-    """
-    A window must make progress: else one request would read for ever.
-    """
+    """A window must make progress: else one request would read for ever."""
     watching = Watching()
     watching.device.before = lambda request: reply_to(
         request, 200, epoch=EPOCH, phase=3, total_bytes=9
@@ -352,9 +140,7 @@ def test_a_device_that_keeps_bytes_back_is_no_device() -> None:
 
 
 class Work:
-    """
-    Work that takes *seconds* of a clock, and what became of it.
-    """
+    """Work that takes *seconds* of a clock, and what became of it."""
 
     def __init__(self, seconds: float) -> None:
         self.clock = Clock()
@@ -465,9 +251,7 @@ def test_time_and_the_client_at_once() -> None:
 
 
 def test_work_may_make_the_client_leave_itself() -> None:
-    """
-    A write can find the connection gone, in the midst of the work.
-    """
+    """A write can find the connection gone, in the midst of the work."""
     clock = Clock()
     left: Deferred[None] = Deferred()
 
