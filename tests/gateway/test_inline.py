@@ -14,7 +14,7 @@ from twisted.internet.task import deferLater
 from tests.asynchronous import asynchronous
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, WITH_MEDIA
-from tests.gateway.feeds import CHAT, REQUESTS, body, eventually, packet
+from tests.gateway.feeds import CHAT, REQUESTS, body, eventually, feed, packet, text_of
 from tests.gateway.inline_samples import (
     BOTH,
     ID,
@@ -77,6 +77,18 @@ async def test_bytes_in_a_message(serve: Serve, path: str) -> None:
     assert operations.index(Operation.SUBMIT) > max(
         at for at, each in enumerate(operations) if each == Operation.MEDIA_READ
     )
+
+
+@asynchronous
+async def test_a_stream_names_its_media(serve: Serve) -> None:
+    gateway = await serve(with_media())
+
+    read = await feed(gateway, CHAT, json=body([image()], stream=True))
+    await read.ended
+
+    named = read.response.headers.getRawHeaders("x-aotx-media-ids")
+    assert named == handles_of(gateway)
+    assert text_of(read.records) == "a cat"
 
 
 @asynchronous
