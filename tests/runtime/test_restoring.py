@@ -80,6 +80,7 @@ def test_a_policy_that_cannot_be_used_is_broken_and_the_sources_are_there(
     [
         (MediaStatus.PRESSURE, "media_bytes"),
         (MediaStatus.PRESSURE, "media_objects"),
+        (MediaStatus.LIMIT, "media_objects"),
         (MediaStatus.LIMIT, "media_bytes"),
         (MediaStatus.LIMIT, "audio_frames"),
         (MediaStatus.JPEG, "image_dimension"),
@@ -110,20 +111,3 @@ def test_a_source_that_is_not_what_it_was_refuses_the_start(
 
     with pytest.raises(StoreUnusable, match=r"state\.sqlite3: is damaged"):
         restore(device, store)
-
-
-def test_a_source_without_a_modality_is_kept_for_later(
-    device: MemoryDevice, store: Store
-) -> None:
-    pool = Pool()
-    source = pool.source(b"abc")
-    store.save(source, pool.read)
-    device.restore_status = int(MediaStatus.MODALITY)
-
-    with capturedLogs() as events:
-        restore(device, store)
-
-    assert [formatEvent(event) for event in events] == [
-        "media sources that are kept, but not served, as no engine takes their kind: 1"
-    ]
-    assert list(store.sources()) == [stored(source, pool)]

@@ -4,9 +4,9 @@ From the state store into a device that does not run yet (`device.md` §11, D13)
 Rules:
 1. A policy state that cannot be used puts the policy into state error; the runtime
    starts all the same.
-2. A source whose modality no engine declares stays in the store and is not served.
-3. A source that does not fit the device ends the start: to drop it in silence would
-   lose what its owner was told is kept.
+2. A source that does not fit the device ends the start: to drop it in silence would
+   lose what its owner was told is kept. One whose kind no engine takes now is listed
+   and removed as ever.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _TOO_SMALL: Final = {
     MediaStatus.PRESSURE: (
         *("media_objects", "media_bytes", "image_rows", "audio_rows"),
     ),
-    MediaStatus.LIMIT: ("media_bytes", "image_rows", "audio_rows", "audio_frames"),
+    MediaStatus.LIMIT: (
+        *("media_objects", "media_bytes", "image_rows", "audio_rows", "audio_frames"),
+    ),
     MediaStatus.JPEG: ("image_pixels", "image_dimension"),
 }
 
@@ -39,27 +41,18 @@ def restore(device: IDevice, store: Store) -> None:
     Give *device* what *store* keeps.
 
     Raises:
-        ConfigError: a source does not fit (rule 3).
+        ConfigError: a source does not fit (rule 2).
         StoreError: the store cannot be read, or a source is damaged.
     """
     _restore_policy(device, store)
-    ready = unserved = 0
+    count = 0
     for source in store.sources():
         status = device.restore_source(source)
-        if status == MediaStatus.MODALITY:
-            unserved += 1
-        elif status:
+        if status:
             raise _refusal(store.path, MediaStatus(status))
-        else:
-            ready += 1
-    if ready:
-        _log.info("media sources restored: {count}", count=ready)
-    if unserved:
-        _log.warn(
-            "media sources that are kept, but not served, as no engine takes their "
-            "kind: {count}",
-            count=unserved,
-        )
+        count += 1
+    if count:
+        _log.info("media sources restored: {count}", count=count)
 
 
 def _refusal(path: Path, status: MediaStatus) -> AOTXError:
