@@ -22,7 +22,7 @@ import pytest
 
 from tests.sources import PACKAGE, inside, module_of, name_of, python_files, tree_of
 
-BASE = ("errors", "limits", "interfaces", "orders", "strictjson")
+BASE = ("errors", "limits", "interfaces", "devices", "orders", "strictjson")
 
 #: Modules that a sans-IO part never needs.
 _IO = frozenset(
@@ -77,6 +77,7 @@ PARTS: dict[str, Part] = {
     "interfaces": Part(
         ("errors", "limits"), _RECORDS, _IO, typing=("orders", "wire.info")
     ),
+    "devices": Part(("errors", "limits"), _RECORDS, _IO, typing=("orders",)),
     "orders": Part((), ("attrs",), _IO),
     "strictjson": Part(("errors",), ("attrs",), _IO),
     # 1

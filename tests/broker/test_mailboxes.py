@@ -12,7 +12,7 @@ from zope.interface.verify import verifyObject
 
 from tests.device.capacities import SMALL
 from twisted_aotx.device.host import Device
-from twisted_aotx.interfaces import IMailboxes
+from twisted_aotx.devices import IMailboxes
 from twisted_aotx.testing import MemoryMailboxes
 from twisted_aotx.testing.contract import MailboxContract, MailboxHarness
 

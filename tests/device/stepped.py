@@ -21,7 +21,7 @@ from twisted_aotx.orders import (
 
 class SteppedDevice(Protocol):
     """
-    What is driven: `interfaces.IDevice`, with a length that a test may forge.
+    What is driven: `devices.IDevice`, with a length that a test may forge.
     """
 
     @property

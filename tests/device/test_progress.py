@@ -19,7 +19,7 @@ from tests.device.making import (
 from twisted_aotx.device.host import Device
 from twisted_aotx.device.mailbox import power_of_two
 from twisted_aotx.device.numbers import Event
-from twisted_aotx.interfaces import Progress
+from twisted_aotx.devices import Progress
 from twisted_aotx.limits import NOTICES_PER_SLOT
 from twisted_aotx.orders import OpenOrder
 from twisted_aotx.wire.numbers import Phase

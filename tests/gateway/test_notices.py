@@ -8,8 +8,8 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.gateway.watching import CALLER, HANDLE, Watching
+from twisted_aotx.devices import Progress
 from twisted_aotx.gateway.pace import READS_AT_ONCE, READS_PER_SECOND, Pace
-from twisted_aotx.interfaces import Progress
 from twisted_aotx.limits import WATCH_CHECK_SECONDS
 from twisted_aotx.wire.numbers import Phase
 

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from tests.gateway.device_script import EPOCH, DeviceScript, Running
 from tests.watch.bench import ScriptedProgress
 from twisted_aotx.client import Caller, DeviceClient, Window
+from twisted_aotx.devices import Progress
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.settings import GatewaySettings
 from twisted_aotx.gateway.waiting import windows
-from twisted_aotx.interfaces import Progress
 from twisted_aotx.testing.peer import ScriptedPeer
 from twisted_aotx.testing.worlds import MemoryWorld
 from twisted_aotx.watch.service import WatchService

@@ -19,17 +19,10 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from twisted_aotx.device.numbers import Event
+from twisted_aotx.devices import DeviceStats, IDevice, Progress
 from twisted_aotx.engines.formats import CHATML
 from twisted_aotx.errors import SourceGone
-from twisted_aotx.interfaces import (
-    DeviceStats,
-    EngineFacts,
-    EngineHost,
-    IDevice,
-    IEngine,
-    Lease,
-    Progress,
-)
+from twisted_aotx.interfaces import EngineFacts, EngineHost, IEngine, Lease
 from twisted_aotx.journal.store import Store
 from twisted_aotx.orders import (
     MediaJob,

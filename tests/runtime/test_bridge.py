@@ -21,7 +21,8 @@ from tests.runtime.doubles import (
     stop_order,
 )
 from twisted_aotx.device.numbers import Event
-from twisted_aotx.interfaces import IDevice, IEngine, Lease
+from twisted_aotx.devices import IDevice
+from twisted_aotx.interfaces import IEngine, Lease
 from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.runtime.doorbell import Doorbell
 from twisted_aotx.wire.info import ControlRow

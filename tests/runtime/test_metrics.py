@@ -28,7 +28,7 @@ from tests.runtime.doubles import (
     facts,
     new_store,
 )
-from twisted_aotx.interfaces import DeviceStats
+from twisted_aotx.devices import DeviceStats
 from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
 from twisted_aotx.runtime.saving import SavingState

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from zope.interface import implementer
 
-from twisted_aotx.interfaces import IProgress, Progress
+from twisted_aotx.devices import IProgress, Progress
 from twisted_aotx.seqpacket import PacketSocket
 from twisted_aotx.testing import World, read_packet
 from twisted_aotx.watch.service import WatchService

@@ -10,7 +10,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import capturedLogs, formatEvent
 
 from tests.watch.bench import EPOCH, PRINCIPAL, Bench, id_of, watch
-from twisted_aotx.interfaces import IProgress, Progress
+from twisted_aotx.devices import IProgress, Progress
 from twisted_aotx.limits import (
     WATCH_CONNECTIONS_MAX,
     WATCH_FORGET_SECONDS,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from twisted_aotx.interfaces import Progress
+from twisted_aotx.devices import Progress
 from twisted_aotx.limits import WATCHES_MAX
 from twisted_aotx.watch.table import WatchTable
 from twisted_aotx.wire.numbers import Phase

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from twisted_aotx.broker.channel import Channel, ChannelEvent, ChannelState
 from twisted_aotx.broker.protocol import BrokerProtocol
-from twisted_aotx.interfaces import IMailboxes
+from twisted_aotx.devices import IMailboxes
 from twisted_aotx.seqpacket import Deadlines, PacketClock, SeqPacketAddress
 
 _log = Logger("aotx.broker")

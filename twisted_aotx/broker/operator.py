@@ -15,8 +15,8 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
+from twisted_aotx.devices import IMailboxes
 from twisted_aotx.errors import ChannelBusy, ServiceClosed
-from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.seqpacket import PacketClock
 
 #: The channel that no peer gets.

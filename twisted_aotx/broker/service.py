@@ -17,8 +17,8 @@ from twisted_aotx.broker.errors import GrantsRefused, SocketUnavailable
 from twisted_aotx.broker.factory import BrokerFactory
 from twisted_aotx.broker.grantsfile import read_grants
 from twisted_aotx.broker.operator import OPERATOR_CHANNEL, OperatorChannel
+from twisted_aotx.devices import IMailboxes
 from twisted_aotx.errors import ServiceClosed
-from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.limits import ACCEPT_BURST, CONTROL_SECONDS, PEER_IDLE_SECONDS
 from twisted_aotx.seqpacket import PacketReactor, SeqPacketPort, System, SystemCalls
 from twisted_aotx.wire.numbers import Status

@@ -3,7 +3,7 @@
 import.
 
 It allocates the two regions and hands them to compiled functions; nothing here reads or
-writes a table itself. Who may call what: `interfaces.IDevice`.
+writes a table itself. Who may call what: `devices.IDevice`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from twisted_aotx.device.orders import OrderReader
 from twisted_aotx.device.records import RecordReader
 from twisted_aotx.device.restoring import restore_policy, restore_source
 from twisted_aotx.device.telling import StatsReader
+from twisted_aotx.devices import DeviceStats, IDevice, Progress
 from twisted_aotx.errors import ChannelBusy, ConfigError
-from twisted_aotx.interfaces import DeviceStats, IDevice, IEngine, Progress
+from twisted_aotx.interfaces import IEngine
 from twisted_aotx.orders import (
     MediaJob,
     OpenOrder,

@@ -12,7 +12,7 @@ import numpy as np
 
 from twisted_aotx.device import entries
 from twisted_aotx.device.progress import NOTICE_WORDS
-from twisted_aotx.interfaces import Progress
+from twisted_aotx.devices import Progress
 
 #: Notices copied at once.
 _BATCH: Final = 256

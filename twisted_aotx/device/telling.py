@@ -26,7 +26,7 @@ from twisted_aotx.device.numbers import (
     STAT_USAGE_PENDING,
     STAT_USAGE_REVIEWED,
 )
-from twisted_aotx.interfaces import DeviceStats
+from twisted_aotx.devices import DeviceStats
 
 
 class StatsReader:

@@ -18,7 +18,8 @@ import attrs
 from twisted.logger import Logger
 
 from twisted_aotx.device.numbers import Event
-from twisted_aotx.interfaces import IDevice, IEngine
+from twisted_aotx.devices import IDevice
+from twisted_aotx.interfaces import IEngine
 from twisted_aotx.orders import OpenOrder, StopOrder
 from twisted_aotx.runtime.leases import BridgedLease
 from twisted_aotx.wire.numbers import Status

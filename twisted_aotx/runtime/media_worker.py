@@ -21,8 +21,8 @@ from collections.abc import Callable
 import attrs
 from twisted.logger import Logger
 
+from twisted_aotx.devices import IDevice
 from twisted_aotx.errors import SourceGone
-from twisted_aotx.interfaces import IDevice
 from twisted_aotx.orders import MediaJob
 from twisted_aotx.runtime.jpeg import decodes
 

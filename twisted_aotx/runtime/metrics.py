@@ -16,7 +16,7 @@ import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from twisted_aotx.interfaces import DeviceStats
+from twisted_aotx.devices import DeviceStats
 from twisted_aotx.runtime.saving import SavingState
 from twisted_aotx.wire.numbers import Role
 

@@ -16,8 +16,8 @@ from typing import Final
 
 from twisted.logger import Logger
 
+from twisted_aotx.devices import IDevice
 from twisted_aotx.errors import AOTXError, ConfigError
-from twisted_aotx.interfaces import IDevice
 from twisted_aotx.journal.errors import PolicyUnusable, StoreUnusable
 from twisted_aotx.journal.store import Store
 from twisted_aotx.wire.numbers import MediaStatus

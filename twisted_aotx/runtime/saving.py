@@ -23,7 +23,7 @@ from typing import Final
 import attrs
 from twisted.logger import Logger
 
-from twisted_aotx.interfaces import IDevice
+from twisted_aotx.devices import IDevice
 from twisted_aotx.journal.errors import StoreError
 from twisted_aotx.journal.store import Store
 from twisted_aotx.orders import SourceRecord, StoreRecord

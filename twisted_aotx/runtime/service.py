@@ -21,8 +21,9 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from twisted_aotx.devices import IDevice
 from twisted_aotx.errors import EngineError
-from twisted_aotx.interfaces import IDevice, IEngine
+from twisted_aotx.interfaces import IEngine
 from twisted_aotx.journal.store import Store
 from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.runtime.doorbell import Doorbell

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pytest
 
+from twisted_aotx.devices import IMailboxes
 from twisted_aotx.errors import ChannelBusy
-from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.wire.numbers import Operation
 from twisted_aotx.wire.packet import (
     HEADER_BYTES,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from zope.interface import implementer
 
+from twisted_aotx.devices import IMailboxes
 from twisted_aotx.errors import ChannelBusy
-from twisted_aotx.interfaces import IMailboxes
 from twisted_aotx.testing.peer import reply_to
 from twisted_aotx.wire.numbers import MailboxState, Status
 from twisted_aotx.wire.packet import HEADER_BYTES, RequestHeader

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from twisted_aotx.interfaces import IProgress
+from twisted_aotx.devices import IProgress
 from twisted_aotx.limits import (
     ACCEPT_BURST,
     WATCH_CONNECTIONS_MAX,

@@ -24,7 +24,7 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
-from twisted_aotx.interfaces import Progress
+from twisted_aotx.devices import Progress
 from twisted_aotx.limits import WATCHES_MAX
 from twisted_aotx.wire.watch import Notice, Watch
 
