@@ -75,10 +75,10 @@ class Driver:
         return reply, data
 
     def send_together(
-        self, exchanges: Sequence[tuple[RequestHeader, bytes]]
+        self, exchanges: Sequence[tuple[RequestHeader, bytes]], *, first: int = 1
     ) -> list[tuple[ReplyHeader, bytes]]:
-        """As many exchanges in one tick, in channels 1, 2, …"""
-        channels = range(1, len(exchanges) + 1)
+        """As many exchanges in one tick, in channels *first*, *first* + 1, …"""
+        channels = range(first, first + len(exchanges))
         for channel, (header, payload) in zip(channels, exchanges, strict=True):
             self.publish(channel, join(header, payload))
         self.step()

@@ -5,7 +5,7 @@ All stages in their order.
 from __future__ import annotations
 
 from tests.device.making import SECOND
-from tests.device.scenario import frames, policy, states
+from tests.device.scenario import frames, media, policy, states
 from tests.device.scenario.frames import install_grants
 from tests.device.scenario.player import FIXED, RATE, SAMPLED, Scenario
 from twisted_aotx.device.host import Device
@@ -45,7 +45,7 @@ def _kernel_engines(s: Scenario) -> None:
 def play(device: Device, capacities: Capacities) -> Scenario:
     """All of it, on a device of `make_device`."""
     scenario = Scenario(device, capacities)
-    stages = *states.STAGES, *frames.STAGES, _kernel_engines, *policy.STAGES
-    for stage in (install_grants, *stages):
+    stages = *states.STAGES, *frames.STAGES, *media.STAGES, _kernel_engines
+    for stage in (media.restore, install_grants, *stages, *policy.STAGES):
         stage(scenario)
     return scenario

@@ -33,7 +33,7 @@ from twisted_aotx.wire.numbers import Phase
 
 #: May do everything; few pages, no telemetry; telemetry alone.
 ROWS = (
-    grant(actions=255, models=0b11100, requests=15),
+    grant(actions=255, models=0b11100, requests=15, media=30, media_bytes=3 << 20),
     grant(P2, models=0b1100, pages=1, requests=2),
     grant(P3, actions=8),
 )
@@ -76,7 +76,7 @@ def _reference(
     facts = EngineFacts(
         role=role,
         model_sha256=hashlib.sha256(CORPUS).digest(),
-        modalities=1,
+        modalities=7,
         capacity=capacity,
         sequence_tokens=1 << 20,
         # With this tail `[image` at the end of a user's text makes a marker.
@@ -88,7 +88,7 @@ def _reference(
 
 def make_device(capacities: Capacities, backend: str = BACKEND) -> Device:
     """The device that the scenario is played on."""
-    played = played_engine(HOST, capacity=2, sequence_tokens=1 << 20)
+    played = played_engine(HOST, capacity=2, sequence_tokens=1 << 20, modalities=7)
     played = Played(attrs.evolve(played.facts, controls=CONTROLS))
     engines: list[Played | IEngine] = [
         played,
