@@ -35,7 +35,7 @@ from twisted_aotx.device import (
 from twisted_aotx.device.backend import i64
 from twisted_aotx.device.numbers import WORD_RESTORING
 from twisted_aotx.device.reference import ref_load_corpus
-from twisted_aotx.device.tick import tick_stages
+from twisted_aotx.device.tick import end_tick, tick_stages
 from twisted_aotx.errors import ConfigError
 
 #: Lanes of the one block that runs a tick.
@@ -49,7 +49,10 @@ _SIMULATED = bool(config.ENABLE_CUDASIM)
 
 def tick_kernel(h, d, b, p, now):
     """One tick by one block of LANES threads; *now* in ns."""
-    tick_stages(h[0], d[0], b, p, i64(cuda.threadIdx.x), i64(cuda.blockDim.x), now)
+    lane = i64(cuda.threadIdx.x)
+    tick_stages(h[0], d[0], b, p, lane, i64(cuda.blockDim.x), now)
+    if lane == 0:
+        end_tick(h[0], d[0], p)
 
 
 def configure_kernel(h, d, numbers, secrets):

@@ -13,7 +13,7 @@ from numba import types
 
 from twisted_aotx.device.backend import dev, i64, load_acquire, u64
 from twisted_aotx.device.stats import add_busy
-from twisted_aotx.device.tick import tick_stages
+from twisted_aotx.device.tick import end_tick, tick_stages
 
 _clock_gettime: Any = types.ExternalFunction(
     "clock_gettime", types.int32(types.int32, types.voidptr)
@@ -79,11 +79,11 @@ def run_loop(
     while load_acquire(H.closed, 0) == u64(0):
         now = read_clock(scratch)
         tick_stages(H, D, bulk, pool, i64(0), i64(1), now)
-        after = read_clock(scratch)
-        add_busy(H, after - now)
         for n in range(len(bells)):
             if H.outcome[1 + n] == 1:
                 _write(bells[n], scratch[4:].ctypes, 8)
+        end_tick(H, D, pool)
+        add_busy(H, read_clock(scratch) - now)
         wait_ns = H.outcome[0] - read_clock(scratch)
         if wait_ns > 0:
             _wait(doorbell, scratch, wait_ns)

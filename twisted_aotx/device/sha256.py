@@ -9,7 +9,6 @@ What the media stage calls; the columns `h_*` are indexed by descriptor:
 | `sha_more(D, P, index, offset, available, budget)` | whole blocks; → bytes consumed |
 | `sha_finish(D, P, index, offset, size)` | the rest and the padding |
 | `sha_equals(state, digest)` | 1 if a finished state is these 32 bytes |
-| `sha_write(state, out, at)` | a finished state as 32 bytes |
 
 *offset* is where the source begins in P, *available* how many of its bytes are there,
 *size* how many it has. `sha_more` takes at most *budget* bytes, and only whole blocks,
@@ -252,13 +251,6 @@ def sha_equals(state: Any, digest: Any) -> Any:
         byte = (state[k >> 2] >> u64(24 - 8 * (k & 3))) & u64(255)
         differs = differs | (byte ^ u64(digest[k]))
     return i64(differs == u64(0))
-
-
-@dev
-def sha_write(state: Any, out: Any, at: Any) -> None:
-    """Write the finished *state* as 32 bytes at byte *at* of *out*."""
-    for k in range(DIGEST_BYTES):
-        out[at + k] = (state[k >> 2] >> u64(24 - 8 * (k & 3))) & u64(255)
 
 
 @dev

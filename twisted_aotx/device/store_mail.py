@@ -102,14 +102,6 @@ def next_result(H: Any, D: Any) -> Any:
 
 
 @dev
-def has_result(H: Any, D: Any) -> Any:
-    """Device: 1 if the store is done with a record that was not handled yet."""
-    if D.records_done == load_acquire(H.word, WORD_RECORD_SAVED):
-        return i64(0)
-    return i64(1)
-
-
-@dev
 def take_record(H: Any, out: Any, rows: Any) -> Any:
     """
     Store: copy the next record to *out* (RECORD_WORDS u64) and, of a batch, its rows to

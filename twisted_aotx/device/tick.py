@@ -138,8 +138,8 @@ def tick_stages(
     H: Any, D: Any, B: Any, P: Any, lane: Any, lanes: Any, now: Any
 ) -> None:
     """
-    Run one tick at *now* (ns); leaves in `H.outcome` when the next one is due (ns) and
-    whether the doorbells of broker, engines and store are to be rung.
+    Run one tick at *now* (ns) up to its replies; leaves in `H.outcome` whether the
+    doorbells of broker, engines and store are to be rung. `end_tick` is the rest.
     """
     if lane == 0:
         D.ring_broker = 0
@@ -176,15 +176,26 @@ def tick_stages(
         publish_stats(H, D)
         publish_notices(H, D)
         publish_replies(H, D)
-        if D.held == 0:
-            hash_sources(H, D, P)
-        H.outcome[0] = _next_due(H, D)
         H.outcome[1] = D.ring_broker
         H.outcome[2] = D.ring_engines
         H.outcome[3] = D.ring_store
 
 
 @dev
+def end_tick(H: Any, D: Any, P: Any) -> None:
+    """
+    Lane 0: hash what waits for it, after the doorbells were rung; leaves in `H.outcome`
+    when the next tick is due (ns).
+    """
+    if D.skip == 1:
+        return
+    if D.held == 0:
+        hash_sources(H, D, P)
+    H.outcome[0] = _next_due(H, D)
+
+
+@dev
 def tick(regions_h: Any, regions_d: Any, bulk: Any, pool: Any, now: Any) -> None:
     """One tick on the CPU; H and D as arrays of length 1."""
     tick_stages(regions_h[0], regions_d[0], bulk, pool, i64(0), i64(1), now)
+    end_tick(regions_h[0], regions_d[0], pool)
