@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
 
 import attrs
 from twisted.internet.defer import Deferred
 
 from twisted_aotx.client.pool import Pool
+from twisted_aotx.client.replies import InfoReply, Window, checked, hold_to
+from twisted_aotx.client.streaming import Changes, packets_of
 from twisted_aotx.client.watching import Watcher
-from twisted_aotx.errors import DeviceRefused, InvalidReply, RemoteWireError
+from twisted_aotx.errors import InvalidReply, RemoteWireError
 from twisted_aotx.seqpacket import (
     PacketReactor,
     SeqPacketClientEndpoint,
@@ -21,11 +23,8 @@ from twisted_aotx.seqpacket import (
 )
 from twisted_aotx.wire.info import Information
 from twisted_aotx.wire.numbers import Operation, Phase, Status
-from twisted_aotx.wire.packet import ReplyHeader, RequestHeader, join, split_reply
+from twisted_aotx.wire.packet import ReplyHeader, RequestHeader, join
 from twisted_aotx.wire.requests import Submission, encode
-
-#: Statuses from here on refuse.
-_REFUSALS: Final = 400
 
 
 @attrs.frozen
@@ -38,28 +37,6 @@ class Caller:
     principal: bytes
     #: Grant revision that the caller's configuration knows.
     revision: int
-
-
-@attrs.frozen
-class InfoReply:
-    """
-    The answer to INFO and METRICS.
-    """
-
-    #: The device's epoch.
-    epoch: int
-    information: Information
-
-
-@attrs.frozen
-class Window:
-    """
-    The answer to READ and CANCEL: where a request stands, and bytes from a cursor.
-    """
-
-    reply: ReplyHeader
-    #: Output from the cursor that was asked for; at most 65,408 bytes.
-    data: bytes = attrs.field(repr=False)
 
 
 class DeviceClient:
@@ -154,7 +131,33 @@ class DeviceClient:
             LocalWireError: the payload is longer; nothing was sent.
         """
         return await self._pool.exchange(
-            header.principal, join(header, payload), partial(_checked, header)
+            header.principal, join(header, payload), partial(checked, header)
+        )
+
+    async def stream(
+        self,
+        header: RequestHeader,
+        payloads: Iterable[bytes],
+        accept: Callable[[ReplyHeader, bytes], object],
+        *,
+        ahead: int,
+    ) -> None:
+        """
+        Send requests that differ in their payloads only, one after the other on one
+        connection, *ahead* of them before the first is answered.
+
+        Args:
+            header: of all of them; its payload length is filled in here.
+            payloads: of at most 65,408 bytes each.
+            accept: gets the replies in order, but none that is the same as the one
+                before it; what it raises ends all.
+        """
+
+        await self._pool.stream(
+            header.principal,
+            packets_of(header, payloads),
+            Changes(lambda packet: accept(*checked(header, packet))),
+            ahead,
         )
 
     async def info(self, caller: Caller) -> InfoReply:
@@ -275,22 +278,5 @@ class DeviceClient:
             DeviceRefused: the status is 400 or more.
         """
         reply, data = await self.exchange(header, payload)
-        if reply.status >= _REFUSALS:
-            raise DeviceRefused(header.operation, reply.status, data, reply)
-        if reply.status != success:
-            raise InvalidReply(f"status {reply.status} instead of {success}")
+        hold_to(header, reply, data, success=success)
         return reply, data
-
-
-def _checked(header: RequestHeader, packet: bytes) -> tuple[ReplyHeader, bytes]:
-    """
-    Whether *packet* answers *header* (`wire.md` §3).
-    """
-    try:
-        reply, payload = split_reply(packet)
-    except RemoteWireError as broken:
-        raise InvalidReply(str(broken)) from None
-    for name in ("principal", "revision", "id"):
-        if getattr(reply, name) != getattr(header, name):
-            raise InvalidReply(f"the {name} is another")
-    return reply, payload

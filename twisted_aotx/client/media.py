@@ -6,13 +6,27 @@ Every call may raise what `DeviceClient` says of all calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 import attrs
 
 from twisted_aotx.client.device import Caller, DeviceClient
+from twisted_aotx.client.replies import hold_to
 from twisted_aotx.errors import DeviceRefused, InvalidReply, RemoteWireError
-from twisted_aotx.wire.media import ListRow, MediaFrame, Metadata, unpack_list
+from twisted_aotx.wire.media import (
+    CHUNK_BYTES_MAX,
+    ListRow,
+    MediaFrame,
+    Metadata,
+    unpack_list,
+)
 from twisted_aotx.wire.numbers import Operation
-from twisted_aotx.wire.packet import RequestHeader
+from twisted_aotx.wire.packet import ReplyHeader, RequestHeader
+
+#: CHUNKs of one upload on their way at once: enough that the next one is there when the
+#: device asks for it, and 64 KiB in all.
+CHUNKS_AHEAD: Final = 8
 
 
 @attrs.frozen
@@ -46,6 +60,45 @@ async def media_frame(
     )
     _, payload = await client.ask(header, frame.pack())
     return _metadata(payload)
+
+
+async def media_chunks(
+    client: DeviceClient,
+    caller: Caller,
+    transfer_id: bytes,
+    size: int,
+    blocks: Iterable[bytes],
+) -> None:
+    """
+    Send a whole source in CHUNKs, `CHUNKS_AHEAD` of them before the first is answered.
+
+    Args:
+        size: bytes of the source.
+        blocks: the source in order, in parts of any size.
+
+    Raises:
+        DeviceRefused: a CHUNK was; those that were sent after it have no effect.
+    """
+    header = RequestHeader(
+        operation=Operation.MEDIA,
+        principal=caller.principal,
+        revision=caller.revision,
+        id=transfer_id,
+    )
+
+    def payloads() -> Iterator[bytes]:
+        offset = 0
+        for block in blocks:
+            for at in range(0, len(block), CHUNK_BYTES_MAX):
+                data = block[at : at + CHUNK_BYTES_MAX]
+                yield MediaFrame.chunk(transfer_id, size, offset, data).pack()
+                offset += len(data)
+
+    def accept(reply: ReplyHeader, payload: bytes) -> None:
+        hold_to(header, reply, payload)
+        _metadata(payload)
+
+    await client.stream(header, payloads(), accept, ahead=CHUNKS_AHEAD)
 
 
 async def media_read(

@@ -8,101 +8,28 @@ because one is made only when none is idle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectError
-from twisted.internet.interfaces import IAddress, IProtocol
-from twisted.internet.protocol import Factory
-from twisted.python.failure import Failure
+from twisted.internet.interfaces import IProtocol
 
+from twisted_aotx.client.connection import Connection, Connections
 from twisted_aotx.client.turns import Turns
 from twisted_aotx.errors import (
     ConnectFailed,
-    ExchangeFailed,
     ExchangeTimeout,
     PoolFull,
     ServiceClosed,
 )
 from twisted_aotx.seqpacket import (
     Deadlines,
-    PacketProtocol,
     PacketReactor,
     SeqPacketClientEndpoint,
-    SeqPacketConnection,
 )
 
 Result = TypeVar("Result")
-
-
-class Connection(PacketProtocol):
-    """
-    One connection: a packet out, then a packet in.
-    """
-
-    def __init__(self, lost: Callable[[Connection], None]) -> None:
-        self._lost = lost
-        self._reply: Deferred[bytes] | None = None
-
-    def exchange(self, packet: bytes) -> Deferred[bytes]:
-        """
-        Send *packet*; fires with the reply or fails with ExchangeFailed.
-        """
-        assert self._reply is None
-        reply: Deferred[bytes] = Deferred(self._abandon)
-        self._reply = reply
-        self.sendPacket(packet)
-        return reply
-
-    def _abandon(self, _: object) -> None:
-        self._reply = None
-        self.drop()
-
-    def fail(self, reason: ExchangeFailed) -> None:
-        """
-        Give the exchange up and close.
-        """
-        self.drop()
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply.errback(reason)
-
-    def drop(self) -> None:
-        """
-        Close, without waiting for anything.
-        """
-        cast(SeqPacketConnection, self.transport).abortConnection()
-
-    def packetReceived(self, packet: bytes) -> None:
-        """The reply, if one is expected."""
-        reply, self._reply = self._reply, None
-        if reply is None:
-            self.drop()  # nobody asked: whatever this is, it is not our device
-        else:
-            reply.callback(packet)
-
-    def connectionLost(self, reason: Failure | None = None) -> None:
-        """No reply comes any more."""
-        self._lost(self)
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply.errback(ConnectFailed("the device closed the connection"))
-
-
-class _Connections(Factory):
-    """
-    Makes `Connection`s and tells when they are gone.
-    """
-
-    noisy = False
-
-    def __init__(self, lost: Callable[[Connection], None]) -> None:
-        self._lost = lost
-
-    def buildProtocol(self, addr: IAddress | None) -> Connection:
-        """A connection for the pool."""
-        return Connection(self._lost)
 
 
 class Pool:
@@ -122,7 +49,7 @@ class Pool:
         exchange_seconds: float,
     ) -> None:
         self._endpoint = endpoint
-        self._factory = _Connections(self._connection_lost)
+        self._factory = Connections(self._connection_lost)
         self._connections_max = self._permits = connections_max
         self._turns: Turns[Deferred[None]] = Turns(waiters_max)
         self._granting = False
@@ -158,13 +85,47 @@ class Pool:
         Raises:
             ExchangeFailed: one of its kinds.
         """
+
+        async def use(connection: Connection) -> Result:
+            return accept(await connection.exchange(packet))
+
+        return await self._use(principal, use)
+
+    async def stream(
+        self,
+        principal: bytes,
+        packets: Iterator[bytes],
+        accept: Callable[[bytes], object],
+        ahead: int,
+    ) -> None:
+        """
+        Send *packets* on one connection, at most *ahead* of them unanswered, and hand
+        the replies to *accept*, each of which has the time of an exchange. The
+        connection is dropped unless all of that worked.
+
+        Raises:
+            ExchangeFailed: one of its kinds.
+        """
+
+        async def use(connection: Connection) -> None:
+            def take(packet: bytes) -> None:
+                self._exchange_deadlines.start(connection)
+                accept(packet)
+
+            await connection.stream(packets, take, ahead)
+
+        await self._use(principal, use)
+
+    async def _use(
+        self, principal: bytes, use: Callable[[Connection], Awaitable[Result]]
+    ) -> Result:
         await self._permit(principal)
         connection = None
         healthy = False
         try:
             connection = self._take_idle() or await self._connect()
             self._exchange_deadlines.start(connection)
-            result = accept(await connection.exchange(packet))
+            result = await use(connection)
             healthy = True
             return result
         finally:

@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 import attrs
@@ -22,7 +23,12 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from twisted_aotx.client import Caller
-from twisted_aotx.client.media import media_frame, media_read, refused_source
+from twisted_aotx.client.media import (
+    media_chunks,
+    media_frame,
+    media_read,
+    refused_source,
+)
 from twisted_aotx.errors import AOTXError, DeviceRefused, ExchangeFailed, Problem
 from twisted_aotx.gateway.media_counts import Origin
 from twisted_aotx.gateway.media_spool import Spool
@@ -30,7 +36,7 @@ from twisted_aotx.gateway.problems import ProblemCode, of_exception, refusal
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.waiting import PAUSE_MAX, PAUSE_MIN, TimeUp, within
 from twisted_aotx.wire.handles import media_handle
-from twisted_aotx.wire.media import CHUNK_BYTES_MAX, BeginData, MediaFrame, Metadata
+from twisted_aotx.wire.media import BeginData, MediaFrame, Metadata
 from twisted_aotx.wire.numbers import MediaFormat, MediaPhase, MediaStatus, Status
 
 _log = Logger("aotx.gateway")
@@ -143,15 +149,19 @@ class _Upload:
             raise
 
     async def _transfer(self) -> Metadata:
-        size, chunk = self._spool.size, CHUNK_BYTES_MAX
+        size = self._spool.size
         await self._begin()
-        offset = 0
-        for block in self._spool.blocks():
-            for at in range(0, len(block), chunk):
-                data = block[at : at + chunk]
-                await self._send(MediaFrame.chunk(self.transfer_id, size, offset, data))
-                offset += len(data)
-        await self._send(MediaFrame.end(self.transfer_id, size))
+        await self._sent(
+            media_chunks(
+                self._gateway.client,
+                self._caller,
+                self.transfer_id,
+                size,
+                self._spool.blocks(),
+            )
+        )
+        end = MediaFrame.end(self.transfer_id, size)
+        await self._sent(media_frame(self._gateway.client, self._caller, end))
         return await self._ready()
 
     async def _begin(self) -> None:
@@ -168,9 +178,9 @@ class _Upload:
             self._begun = bool(refused.payload)
             raise
 
-    async def _send(self, frame: MediaFrame) -> None:
+    async def _sent(self, sending: Awaitable[object]) -> None:
         try:
-            await media_frame(self._gateway.client, self._caller, frame)
+            await sending
         except DeviceRefused as refused:
             metadata = refused_source(refused)
             if metadata is not None and metadata.phase == MediaPhase.REFUSED:
