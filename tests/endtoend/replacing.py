@@ -18,6 +18,7 @@ import attrs
 from twisted.internet import reactor
 
 from tests.endtoend.conftest import GATEWAY_READY, set_engine
+from tests.endtoend.http_client import Http
 from tests.endtoend.peers import pause
 from tests.processes import (
     PATIENCE,
@@ -34,6 +35,7 @@ from twisted_aotx.config.grants import grant_table
 from twisted_aotx.config.initial import new_token
 from twisted_aotx.config.runtime import load_runtime
 from twisted_aotx.device.host import Device
+from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.numbers import Phase
 from twisted_aotx.wiring_runtime import RuntimePart
 
@@ -41,8 +43,11 @@ PRINCIPALS = 20
 #: What a principal may call, and what it may call when the model was taken from it.
 MODEL = "reference"
 OTHER_MODEL = "unserved"
-#: The highest token cap that a table gives.
+#: The highest token cap that a table gives, and the highest media cap.
 TOKENS = 100
+MEDIA = 3
+#: Seconds that an upload may take; what became of it is told for as long again.
+UPLOAD_SECONDS = 2
 
 
 class WatchedRuntime(RuntimePart):
@@ -71,15 +76,23 @@ class Principal:
     def id(self) -> bytes:
         return self.number.to_bytes(16, "big")
 
-    def entry(self, *, requests: int, tokens: int, model: str) -> dict[str, Any]:
+    def entry(
+        self,
+        *,
+        requests: int,
+        tokens: int = TOKENS,
+        model: str = MODEL,
+        media: int = MEDIA,
+    ) -> dict[str, Any]:
         """Its place in gateway.json."""
         return {
             "id": self.id.hex(),
             "token_sha256": [self.digest],
             "models": [model],
-            "actions": ["infer"],
+            "actions": ["infer", "upload"],
             "tokens": tokens,
             "requests": requests,
+            "media": media,
         }
 
 
@@ -161,6 +174,47 @@ def entries_of(operator: Operator) -> dict[tuple[bytes, bytes], Entry]:
     return found
 
 
+async def invariants_hold(device: Device) -> None:
+    """
+    Of every table. A look while a source is on its way may be of two ticks: only what
+    stays broken is broken.
+    """
+    for _ in range(50):
+        found = device.invariants()
+        if not found:
+            return
+        await pause(0.01)
+    raise AssertionError(found)
+
+
+async def media_of_all(operator: Operator, http: Http) -> None:
+    """
+    No receipt is left once its time is over, and every source is its owner's to remove.
+    """
+    device = operator.runtime.device
+    for _ in range(100):
+        if device.stats().media_receipts == 0:
+            break
+        await pause(UPLOAD_SECONDS / 20)
+    assert device.stats().media_receipts == 0
+    found = 0
+    for owner in operator.principals:
+        url = f"{operator.urls[0]}/aotx/v1/media"
+        status, answer = await http.ask(url, owner.token)
+        assert status == 200
+        for row in answer["data"]:
+            assert row["phase"] == 6
+            assert await http.delete(f"{url}/{row['id']}", owner.token) == 204
+            found += 1
+    assert found > 0
+    stats = device.stats()
+    assert (stats.media_objects, stats.media_bytes_free) == (
+        0,
+        Capacities().media_bytes,
+    )
+    assert device.invariants() == []
+
+
 async def logged(process: Process, line: str, seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while line not in process.text():
@@ -178,6 +232,7 @@ def random_entries(
             requests=chance.randint(1, 6),
             tokens=chance.choice((TOKENS // 10, TOKENS, TOKENS)),
             model=chance.choice((MODEL, MODEL, MODEL, OTHER_MODEL)),
+            media=chance.randint(0, MEDIA),
         )
         for principal in principals
         if chance.random() < 0.85
@@ -191,14 +246,13 @@ async def deployment(folder: Path, *, rate: int) -> AsyncIterator[Operator]:
     in order.
     """
     state = make_state(folder)
-    set_engine(state, rate=rate)
+    set_engine(state, rate=rate, modalities=["audio"])
+    device = edit(state / "runtime.json")["device"]
+    edit(state / "runtime.json", device={**device, "upload_seconds": UPLOAD_SECONDS})
     models = edit(state / "gateway.json")["models"]
     models[OTHER_MODEL] = {**models[MODEL], "role": "language-q4"}
     principals = [Principal(number + 1, *new_token()) for number in range(PRINCIPALS)]
-    entries = [
-        principal.entry(requests=4, tokens=TOKENS, model=MODEL)
-        for principal in principals
-    ]
+    entries = [principal.entry(requests=4) for principal in principals]
     first, second = state / "gateway.json", state / "gateway-2.json"
     edit(first, models=models, principals=entries)
     shutil.copy(first, second)

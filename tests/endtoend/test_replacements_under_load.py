@@ -9,7 +9,6 @@ admitted, so the tables stand still and can be looked at whole.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import time
@@ -21,12 +20,11 @@ from typing import Any
 import attrs
 import pytest
 import treq
-from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.web.client import Agent, HTTPConnectionPool, ResponseFailed
-from twisted.web.http_headers import Headers
+from twisted.web.client import ResponseFailed
 
 from tests.asynchronous import asynchronous
+from tests.endtoend.http_client import Http
 from tests.endtoend.peers import pause
 from tests.endtoend.replacing import (
     MODEL,
@@ -35,8 +33,11 @@ from tests.endtoend.replacing import (
     Principal,
     deployment,
     entries_of,
+    invariants_hold,
+    media_of_all,
     random_entries,
 )
+from tests.media_made import make_wav
 from twisted_aotx.limits import Capacities
 from twisted_aotx.wire.handles import RequestHandle
 from twisted_aotx.wire.numbers import TERMINAL_PHASES, Phase
@@ -53,28 +54,6 @@ ACTIVE = (Phase.QUEUED, Phase.PREPARING, Phase.RUNNING)
 #: What a caller may be told: gone or without the model, quota, revoked, and 503 once
 #: while connections are made anew.
 REFUSALS = {400, 401, 403, 404, 429, 503}
-
-
-class Http:
-    """
-    An HTTP client with connections of its own.
-    """
-
-    def __init__(self) -> None:
-        self.pool = HTTPConnectionPool(reactor)
-        self._client = treq.client.HTTPClient(Agent(reactor, pool=self.pool))
-
-    async def open(self, url: str, token: str, body: Any = None) -> Any:
-        """GET, or POST with a JSON body; the answer's own is still to be read."""
-        headers = Headers({"Authorization": [f"Bearer {token}"]})
-        if body is None:
-            return await self._client.get(url, headers=headers, unbuffered=True)
-        return await self._client.post(url, headers=headers, json=body, unbuffered=True)
-
-    async def ask(self, url: str, token: str, body: Any = None) -> tuple[int, Any]:
-        """Status and JSON body."""
-        answer = await self.open(url, token, body)
-        return answer.code, json.loads(await treq.content(answer))
 
 
 @attrs.define
@@ -118,9 +97,17 @@ class Load:
 
     async def _one(self, owner: Principal, chance: random.Random) -> None:
         path = "/aotx/v1/requests"
+        content: list[dict[str, Any]] = [
+            {"type": "text", "text": f"number {chance.random()}"}
+        ]
+        if chance.random() < 0.3:
+            source = await self._upload(owner, chance)
+            if source is None:
+                return
+            content.append({"type": "media", "media_id": source, "modality": "audio"})
         body = {
             "model": MODEL,
-            "messages": [{"role": "user", "content": f"number {chance.random()}"}],
+            "messages": [{"role": "user", "content": content}],
             "max_tokens": chance.randint(1, TOKENS // 4),
             "temperature": 0,
         }
@@ -153,6 +140,21 @@ class Load:
                 return
             await pause(0.1)
 
+    async def _upload(self, owner: Principal, chance: random.Random) -> str | None:
+        """The handle of a new source; None if there is none, or none any more."""
+        url = chance.choice(self.operator.urls) + "/aotx/v1/media"
+        wav = make_wav(chance.randint(330, 400), seed=chance.getrandbits(30))
+        status, answer = await self.http.upload(url, owner.token, wav)
+        self._saw("upload", status)
+        if status != 201:
+            return None
+        source: str = answer["id"]
+        if chance.random() < 0.3:
+            status = await self.http.delete(f"{url}/{source}", owner.token)
+            self._saw("delete", status)
+            return None
+        return source
+
     async def _stream(self, url: str, owner: Principal) -> None:
         answer = await self.http.open(url + "/events", owner.token)
         self._saw("stream", answer.code)
@@ -164,13 +166,13 @@ class Load:
             self.seen["stream", last.split(b"\n")[0].decode()] += 1
 
     def _saw(self, what: str, status: int) -> None:
-        assert status in REFUSALS | {200, 202}, (what, status)
+        assert status in REFUSALS | {200, 201, 202, 204}, (what, status)
         self.seen[what, status] += 1
 
 
-def judge(operator: Operator, load: Load, seen: Counter[str]) -> None:
+async def judge(operator: Operator, load: Load, seen: Counter[str]) -> None:
     """What the tables must be while a table is in force that no gateway knows."""
-    assert operator.runtime.device.invariants() == []
+    await invariants_hold(operator.runtime.device)
     entries = entries_of(operator)
     for entry in entries.values():
         assert entry.revision < operator.revision
@@ -221,7 +223,7 @@ async def free_of_leftovers(operator: Operator) -> None:
     await operator.settle()
     stats = operator.runtime.device.stats()
     assert (stats.leases, stats.queued) == (0, 0)
-    assert operator.runtime.device.invariants() == []
+    await invariants_hold(operator.runtime.device)
     assert all(e.phase not in ACTIVE for e in entries_of(operator).values())
 
 
@@ -239,7 +241,7 @@ async def test_nothing_leaks_and_nothing_is_admitted_late(tmp_path: Path) -> Non
                 await operator.have_runtime_reload()
                 # Clients go on meanwhile.
                 await operator.settle()
-                judge(operator, load, ends)
+                await judge(operator, load, ends)
                 await operator.have_gateways_reload()
         finally:
             load.stopped = True
@@ -250,7 +252,7 @@ async def test_nothing_leaks_and_nothing_is_admitted_late(tmp_path: Path) -> Non
         statuses = {status for kind, status in load.seen if kind == "submit"}
         assert statuses >= {202, 401, 403, 404, 429}, load.seen
         kinds = {("stream", "event: error"), ("stream", "event: status")}
-        assert kinds | {("cancel", 200)} <= set(load.seen), load.seen
+        assert kinds | {("cancel", 200), ("upload", 201)} <= set(load.seen), load.seen
         assert {"4 0", "6 403", "6 409"} <= set(ends), ends
 
         http = Http()
@@ -258,26 +260,22 @@ async def test_nothing_leaks_and_nothing_is_admitted_late(tmp_path: Path) -> Non
         assert sum(quotas.values()) <= SLOTS
         await replace(
             operator,
-            [
-                owner.entry(requests=quota, tokens=TOKENS, model=MODEL)
-                for owner, quota in quotas.items()
-            ],
+            [owner.entry(requests=quota) for owner, quota in quotas.items()],
         )
         await free_of_leftovers(operator)
+        await media_of_all(operator, http)
         for owner, quota in quotas.items():
             found = await statuses_of(operator, http, owner, quota + 1)
             assert found == [202] * quota + [429], owner
         # With one principal that may have as many active requests as there are
         # entries, every entry and every slot is to be had.
         (first, *_) = operator.principals
-        await replace(
-            operator, [first.entry(requests=ENTRIES, tokens=TOKENS, model=MODEL)]
-        )
+        await replace(operator, [first.entry(requests=ENTRIES)])
         await free_of_leftovers(operator)
         found = await statuses_of(operator, http, first, ENTRIES + 1)
         assert found == [202] * ENTRIES + [429]
         stats = operator.runtime.device.stats()
         assert (stats.leases, stats.queued) == (SLOTS, ENTRIES - SLOTS)
-        assert operator.runtime.device.invariants() == []
+        await invariants_hold(operator.runtime.device)
         await http.pool.closeCachedConnections()
         await load.http.pool.closeCachedConnections()
