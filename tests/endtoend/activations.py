@@ -43,7 +43,6 @@ class Activation:
     process: Process
     observer: Observer
     chance: random.Random
-    interrupted: int = 0
     completed: int = 0
     is_done: bool = False
     is_killed: bool = False
@@ -111,7 +110,7 @@ class Activation:
 
     async def stop(self) -> None:
         report = await policy(self.observer.client)
-        self.interrupted, self.completed = report.interrupted, report.completed
+        self.completed = report.completed
         self.process.signal(signal.SIGTERM)
         while self.process.popen.poll() is None:
             await pause(0.01)
