@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -36,12 +37,12 @@ def test_every_kind_that_the_kernels_take_decodes(
         WIDTH, HEIGHT, mode, sampling=sampling, progressive=progressive, restart=restart
     )
 
-    assert decodes(image, WIDTH, HEIGHT)
+    assert decodes(BytesIO(image), WIDTH, HEIGHT)
 
 
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (1, 200), (8192, 41)])
 def test_odd_sizes_decode(width: int, height: int) -> None:
-    assert decodes(make_jpeg(width, height), width, height)
+    assert decodes(BytesIO(make_jpeg(width, height)), width, height)
 
 
 @pytest.mark.parametrize(("width", "height"), [(25, 16), (24, 15), (16, 24)])
@@ -51,7 +52,7 @@ def test_another_size_than_the_kernels_read_is_refused_before_any_pixel(
     loaded: list[Any] = []
     monkeypatch.setattr(Image.Image, "load", lambda self: loaded.append(self))
 
-    assert not decodes(GOOD, width, height)
+    assert not decodes(BytesIO(GOOD), width, height)
     assert loaded == []
 
 
@@ -59,23 +60,21 @@ def test_an_image_that_is_cut_anywhere_is_refused() -> None:
     """Bug report B81: a JPEG cut at every 1/16."""
     cuts = [len(GOOD) * n // 16 for n in range(16)]
 
-    assert [decodes(GOOD[:cut], WIDTH, HEIGHT) for cut in cuts] == [False] * 16
+    assert [decodes(BytesIO(GOOD[:cut]), WIDTH, HEIGHT) for cut in cuts] == [False] * 16
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n" + bytes(100), b"GIF89a" + bytes(99)]
 )
 def test_what_is_no_jpeg_is_refused(data: bytes) -> None:
-    assert not decodes(data, WIDTH, HEIGHT)
+    assert not decodes(BytesIO(data), WIDTH, HEIGHT)
 
 
 def test_other_formats_that_pillow_knows_are_refused() -> None:
-    from io import BytesIO
-
     out = BytesIO()
     Image.new("RGB", (WIDTH, HEIGHT)).save(out, "PNG")
 
-    assert not decodes(out.getvalue(), WIDTH, HEIGHT)
+    assert not decodes(BytesIO(out.getvalue()), WIDTH, HEIGHT)
 
 
 def test_a_warning_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +85,7 @@ def test_a_warning_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(JpegImageFile, "load", load)
 
-    assert not decodes(GOOD, WIDTH, HEIGHT)
+    assert not decodes(BytesIO(GOOD), WIDTH, HEIGHT)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_whatever_the_decoder_raises_is_a_refusal_and_its_words_are_not_told(
     monkeypatch.setattr(jpeg, "_decode", decode)
 
     with capturedLogs() as events:
-        assert not decodes(GOOD, WIDTH, HEIGHT)
+        assert not decodes(BytesIO(GOOD), WIDTH, HEIGHT)
 
     assert [formatEvent(event) for event in events] == [
         f"an image was not decoded: {type(error).__name__}"
@@ -113,14 +112,14 @@ def test_whatever_the_decoder_raises_is_a_refusal_and_its_words_are_not_told(
 def test_a_byte_that_changed_raises_nothing(at: int, value: int) -> None:
     damaged = GOOD[:at] + bytes([value]) + GOOD[at + 1 :]
 
-    assert decodes(damaged, WIDTH, HEIGHT) in (True, False)
+    assert decodes(BytesIO(damaged), WIDTH, HEIGHT) in (True, False)
 
 
 def test_decoders_run_beside_each_other() -> None:
     image = make_jpeg(640, 480)
     found: list[bool] = []
     threads = [
-        threading.Thread(target=lambda: found.append(decodes(image, 640, 480)))
+        threading.Thread(target=lambda: found.append(decodes(BytesIO(image), 640, 480)))
         for _ in range(4)
     ]
     for thread in threads:

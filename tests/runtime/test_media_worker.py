@@ -4,17 +4,21 @@ The threads that decode images for the device (D12).
 
 from __future__ import annotations
 
+import io
 import queue
+import random
 import threading
 from collections.abc import Callable, Iterator
+from typing import IO
 
 import pytest
 from twisted.logger import capturedLogs
 
 from tests.media_made import make_jpeg
 from tests.runtime.doubles import PATIENCE_SECONDS, MemoryDevice
+from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
-from twisted_aotx.runtime.media_worker import MediaWorker
+from twisted_aotx.runtime.media_worker import READ_BYTES, MediaWorker, SourceFile
 
 GOOD = make_jpeg(24, 16)
 
@@ -40,7 +44,7 @@ class SlowDecoder:
         self.threads: list[str] = []
         self.begun = threading.Semaphore(0)
 
-    def __call__(self, data: bytes, width: int, height: int) -> bool:
+    def __call__(self, file: IO[bytes], width: int, height: int) -> bool:
         self.threads.append(threading.current_thread().name)
         self.begun.release()
         answer = self.answers.get(timeout=PATIENCE_SECONDS)
@@ -148,3 +152,39 @@ def test_after_the_end_the_device_hears_nothing(device: MemoryDevice) -> None:
         assert not thread.is_alive()
 
     assert device.decoded == []
+
+
+@pytest.fixture
+def large(device: MemoryDevice) -> SourceFile:
+    """A source of two reads and five bytes, in the middle of the pool."""
+    size = 2 * READ_BYTES + 5
+    device.pool = b"before" + random.Random(1).randbytes(size) + b"behind"
+    return SourceFile(device, job(offset=6, size=size))
+
+
+def test_a_source_is_read_as_a_file_in_small_copies(
+    device: MemoryDevice, large: SourceFile
+) -> None:
+    source = device.pool[6:-6]
+    assert large.read(len(source)) == source[:READ_BYTES]
+    assert large.read(READ_BYTES + 1) == source[READ_BYTES : 2 * READ_BYTES]
+    assert large.read(10) == source[-5:]
+    assert large.read(10) == b""
+    assert large.seek(-7, io.SEEK_END) == len(source) - 7
+    assert large.read(3) == source[-7:-4]
+    assert large.seek(-4, io.SEEK_CUR) == len(source) - 8
+    assert large.read(1) == source[-8:-7]
+    assert large.seek(9, io.SEEK_END) == len(source) + 9
+    assert large.read(1) == b""
+    assert large.seek(2) == 2
+    assert large.tell() == 2
+    assert io.BufferedReader(large, READ_BYTES).read() == source[2:]
+
+
+def test_a_source_that_goes_while_it_is_read(
+    device: MemoryDevice, large: SourceFile
+) -> None:
+    assert large.read(1)
+    device.gone.add((3, 7))
+    with pytest.raises(SourceGone):
+        large.read(1)

@@ -14,28 +14,28 @@ Rules:
 from __future__ import annotations
 
 import warnings
-from io import BytesIO
+from typing import IO
 
 from twisted.logger import Logger
 
 _log = Logger("aotx.runtime")
 
 
-def decodes(data: bytes, width: int, height: int) -> bool:
+def decodes(file: IO[bytes], width: int, height: int) -> bool:
     """
-    Whether *data* is a JPEG of *width* × *height* pixels that decodes without a fault.
+    Whether *file* is a JPEG of *width* × *height* pixels that decodes without a fault.
 
     Any thread; takes as long as decoding does, and lets others run meanwhile.
     """
     try:
-        _decode(data, width, height)
+        _decode(file, width, height)
     except Exception as error:
         _log.debug("an image was not decoded: {kind}", kind=type(error).__name__)
         return False
     return True
 
 
-def _decode(data: bytes, width: int, height: int) -> None:
+def _decode(file: IO[bytes], width: int, height: int) -> None:
     # Importing it takes a tenth of a second, and most runtimes see no image.
     from PIL import ImageFile
     from PIL.JpegImagePlugin import JpegImageFile
@@ -43,7 +43,7 @@ def _decode(data: bytes, width: int, height: int) -> None:
     # Both are process-wide and ours alone: nobody else here uses Pillow.
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     warnings.filterwarnings("error", module=r"PIL\.")
-    with JpegImageFile(BytesIO(data)) as image:
+    with JpegImageFile(file) as image:
         if image.size != (width, height):
             raise ValueError("another size than in the header")
         image.load()

@@ -2,21 +2,25 @@
 The media worker: decodes the images that the device asks for (D12).
 
 Theory of operation. The engine's doorbell says that there may be jobs. Each of the
-device's image workers has a thread here, made with its first job; it copies the bytes
+device's image workers has a thread here, made with its first job; it reads the bytes
 that the job names, decodes them and tells the device whether that went well. The
 device gives a worker its next job only after that, so one job waits at most.
 
 Rules:
-1. A source that is gone while its bytes are copied is told as not decoded: the device
+1. A source that is gone while its bytes are read is told as not decoded: the device
    has dropped it already, and the worker must become free.
-2. After `close` a job that is under way is not told any more.
+2. Bytes are copied `READ_BYTES` at a time, as the decoder asks for them: a copy of a
+   large source as a whole would keep every other thread waiting.
+3. After `close` a job that is under way is not told any more.
 """
 
 from __future__ import annotations
 
+import io
 import queue
 import threading
 from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Final
 
 import attrs
 from twisted.logger import Logger
@@ -26,8 +30,53 @@ from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
 from twisted_aotx.runtime.jpeg import decodes
 
-#: (bytes, width, height) → whether it decodes.
-Decode = Callable[[bytes, int, int], bool]
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+#: (source, width, height) → whether it decodes.
+Decode = Callable[[IO[bytes], int, int], bool]
+#: Bytes of a source that are copied at once.
+READ_BYTES: Final = 64 << 10
+
+
+class SourceFile(io.RawIOBase):
+    """
+    The source of *job* as a file to read and seek in.
+
+    Raises:
+        SourceGone: in `readinto`.
+    """
+
+    def __init__(self, device: IDevice, job: MediaJob) -> None:
+        self._device = device
+        self._job = job
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """The new place, which may lie behind the end; never before the start."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._job.size}
+        self._at = max(0, base[whence] + offset)
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Copy at most READ_BYTES; 0 at the end."""
+        view = memoryview(buffer).cast("B")
+        size = max(0, min(len(view), READ_BYTES, self._job.size - self._at))
+        if size:
+            job = self._job
+            view[:size] = self._device.source_bytes(
+                job.index, job.generation, job.offset + self._at, size
+            )
+            self._at += size
+        return size
 
 
 @attrs.define(eq=False)
@@ -84,10 +133,9 @@ class MediaWorker:
         if self._is_closed:
             return
         try:
-            data = self._device.source_bytes(
-                job.index, job.generation, job.offset, job.size
-            )
-            decoded = self._decode(data, job.width, job.height)
+            with io.BufferedReader(SourceFile(self._device, job), READ_BYTES) as file:
+                file.peek(1)
+                decoded = self._decode(file, job.width, job.height)
         except SourceGone:
             pass
         finally:
