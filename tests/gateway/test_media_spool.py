@@ -5,8 +5,10 @@ The file in which a source waits until it is whole.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twisted_aotx.errors import Problem
-from twisted_aotx.gateway.media_spool import BLOCK_BYTES, Spool
+from twisted_aotx.gateway.media_spool import BLOCK_BYTES, LARGE_BYTES, Spool
 
 
 @given(st.lists(st.binary(max_size=3 * BLOCK_BYTES), max_size=5))
@@ -53,6 +55,27 @@ def test_there_is_no_file_before_there_is_a_byte(
 
     with Spool() as spool:
         assert list(spool.blocks()) == []
+
+
+@pytest.mark.parametrize("size", [LARGE_BYTES - 1, LARGE_BYTES])
+def test_a_large_file_is_closed_by_a_thread(size: int) -> None:
+    closed: list[str] = []
+
+    class Watched(io.BytesIO):
+        def close(self) -> None:
+            closed.append(threading.current_thread().name)
+            super().close()
+
+    with Spool() as spool:
+        spool._file = Watched()
+        spool.write(bytes(size))
+    for thread in threading.enumerate():
+        if thread.name == "aotx-spool":
+            thread.join()
+    spool.close()
+
+    here = threading.current_thread().name
+    assert closed == [here if size < LARGE_BYTES else "aotx-spool"]
 
 
 def test_no_place_for_files_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from types import TracebackType
@@ -24,6 +25,9 @@ from twisted_aotx.gateway.problems import ProblemCode, refusal
 
 #: Bytes that wait in memory before they are written, and that are read ahead.
 BLOCK_BYTES: Final = 64 << 10
+#: Bytes from which on a file is closed by a thread of its own: the kernel takes a tenth
+#: of a millisecond for each MiB that it frees, and everybody would wait for that.
+LARGE_BYTES: Final = 1 << 20
 
 _log = Logger("aotx.gateway")
 
@@ -97,10 +101,20 @@ class Spool:
         Forget the bytes. Idempotent.
         """
         file, self._file = self._file, None
-        # What waits in memory may find no room; nobody wants it any more.
-        if file is not None:
-            with suppress(OSError):
-                file.close()
+        if file is None:
+            return
+        if self.size < LARGE_BYTES:
+            _close(file)
+        else:
+            threading.Thread(
+                target=_close, args=(file,), name="aotx-spool", daemon=True
+            ).start()
+
+
+def _close(file: IO[bytes]) -> None:
+    # What waits in memory may find no room; nobody wants it any more.
+    with suppress(OSError):
+        file.close()
 
 
 def _no_room(error: OSError) -> Problem:
