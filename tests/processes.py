@@ -23,8 +23,8 @@ from twisted_aotx.config.initial import First, make_state_directory
 ROOT: Final = Path(__file__).parent.parent
 #: Seconds that a process may take for anything but compiling kernels.
 PATIENCE: Final = 30.0
-#: Seconds that a first start may take.
-COMPILE_PATIENCE: Final = 280.0
+#: Seconds that a first start may take, with others compiling beside it.
+COMPILE_PATIENCE: Final = 560.0
 
 
 @attrs.define

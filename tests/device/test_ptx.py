@@ -48,7 +48,7 @@ def _report(architecture: str) -> Any:
         capture_output=True,
         check=False,
         text=True,
-        timeout=280,
+        timeout=560,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

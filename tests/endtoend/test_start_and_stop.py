@@ -213,7 +213,9 @@ def test_what_began_is_undone_when_the_gateway_cannot_start(tmp_path: Path) -> N
 def test_a_gateway_with_another_revision_says_what_to_do(tmp_path: Path) -> None:
     state = make_state(tmp_path, revision="2")
     with twistd(tmp_path, "aotx", "--state", state) as process:
-        process.wait_for("knows no grant of revision 2: run aotx grants --reload", 280)
+        process.wait_for(
+            "knows no grant of revision 2: run aotx grants --reload", COMPILE_PATIENCE
+        )
 
         token = (state / "token").read_text().strip()
         url = address(state / "gateway.json") + "/v1/models"

@@ -47,11 +47,12 @@ def prepare_cache() -> Path | None:
     """
     Make the cache directory; `backend` points numba at it before any kernel exists.
 
-    None when it cannot be made: numba then compiles at each start.
+    None when it cannot be made or written to: numba then compiles at each start.
     """
     directory = cache_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return None
-    return directory
+    # numba fails over a cache that it finds and cannot write to.
+    return directory if os.access(directory, os.W_OK) else None

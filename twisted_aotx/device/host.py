@@ -2,7 +2,7 @@
 `Device`: the host's handle on a device. The only module of this package that others
 import.
 
-It allocates the two regions and hands them to compiled functions; nothing here reads or
+It allocates the regions and hands them to compiled functions; nothing here reads or
 writes a table itself. Who may call what: `devices.IDevice`.
 """
 
@@ -17,11 +17,7 @@ import numpy as np
 from zope.interface import implementer
 
 from twisted_aotx import limits
-from twisted_aotx.device import (
-    entries,
-    launch,
-    tables,
-)
+from twisted_aotx.device import entries, launch, tables
 from twisted_aotx.device.attach import attach_engines, configure_device
 from twisted_aotx.device.invariants import find_violations
 from twisted_aotx.device.jobs import JobReader, copy_source

@@ -20,7 +20,7 @@ import io
 import queue
 import threading
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Any, Final
 
 import attrs
 from twisted.logger import Logger
@@ -29,9 +29,6 @@ from twisted_aotx.devices import IDevice
 from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
 from twisted_aotx.runtime.jpeg import decodes
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 #: (source, width, height) → whether it decodes.
 Decode = Callable[[IO[bytes], int, int], bool]
@@ -66,7 +63,7 @@ class SourceFile(io.RawIOBase):
         self._at = max(0, base[whence] + offset)
         return self._at
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         """Copy at most READ_BYTES; 0 at the end."""
         view = memoryview(buffer).cast("B")
         size = max(0, min(len(view), READ_BYTES, self._job.size - self._at))
