@@ -43,6 +43,7 @@ WIDE: Final = Capacities(
     sequence_tokens=4096,
     request_seconds=300,
     upload_seconds=120,
+    media_objects=1024,
 )
 
 BY_NAME: Final = {"default": DEFAULT, "small": SMALL, "wide": WIDE}

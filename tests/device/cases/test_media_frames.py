@@ -7,7 +7,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tests.device.capacities import SMALL
+from tests.device.capacities import SMALL, WIDE
 from tests.device.cases.starting import Start
 from tests.device.cases.uploading import (
     JPEG_FILE,
@@ -225,6 +225,21 @@ def test_list(driver: Driver) -> None:
     assert listed(driver, cursor=size) == (200, 0, ())
     assert listed(driver, cursor=size + 1)[:2] == (409, size + 1)
     assert listed(driver, cursor=2**64 - 1)[0] == 409
+
+
+@pytest.mark.slow
+def test_list_of_a_thousand(start: Start) -> None:
+    """cases F 110: pages of at most 817 rows, whose cursors end with 0."""
+    driver = with_media(start, WIDE, objects=1024)
+    for number in range(1, 1001):
+        assert begin(driver, number, size=100)[0] == 200
+
+    status, cursor, first = listed(driver)
+    assert (status, len(first)) == (200, 817)
+    status, last, second = listed(driver, cursor=cursor)
+    assert (status, last, len(second)) == (200, 0, 183)
+    names = [row.transfer_id for row in (*first, *second)]
+    assert names == [request_id(number) for number in range(1, 1001)]
 
 
 def test_list_of_nothing(driver: Driver) -> None:
