@@ -58,4 +58,7 @@ class DeviceMachine(DeviceRules):
 
 
 TestDevice = DeviceMachine.TestCase
-TestDevice.settings = settings(stateful_step_count=40)
+#: One example is forty ticks or more: two for every five of other tests.
+TestDevice.settings = settings(
+    max_examples=settings().max_examples * 2 // 5, stateful_step_count=40
+)

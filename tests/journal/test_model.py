@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -230,3 +231,5 @@ def open_store_cap(store: Store, cap: int) -> int:
 
 
 TestStore = StoreMachine.TestCase
+#: Every step waits for the disk: one example for every five of other tests.
+TestStore.settings = settings(max_examples=settings().max_examples // 5)
