@@ -27,10 +27,12 @@ from numba.core import cgutils, config
 from numba.extending import intrinsic, overload
 
 from twisted_aotx.device.cache import prepare_cache
+from twisted_aotx.device.locator import use_locator
 
 # Not by NUMBA_CACHE_DIR: numba may have been imported by others before us.
 _CACHE = prepare_cache()
 config.CACHE_DIR = str(_CACHE or "")
+use_locator()
 
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
