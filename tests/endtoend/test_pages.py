@@ -173,7 +173,7 @@ def test_a_second_principal_as_operations_md_tells(tmp_path: Path) -> None:
             principals=[*gateway["principals"], principal],
             revision=str(int(gateway["revision"]) + 1),
         )
-        assert "good" in aotx("aotx check")
+        assert "good" in aotx("aotx check --config var")
         assert "revision 2 is in force, 2 principal(s)" in aotx("aotx grants --reload")
 
         second, first = client_of(service, token), client_of(service, service.token)
