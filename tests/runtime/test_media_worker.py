@@ -5,6 +5,7 @@ The threads that decode images for the device (D12).
 from __future__ import annotations
 
 import io
+import os
 import queue
 import random
 import threading
@@ -18,7 +19,12 @@ from tests.media_made import make_jpeg
 from tests.runtime.doubles import PATIENCE_SECONDS, MemoryDevice
 from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
-from twisted_aotx.runtime.media_worker import READ_BYTES, MediaWorker, SourceFile
+from twisted_aotx.runtime.media_worker import (
+    DECODING_NICENESS,
+    READ_BYTES,
+    MediaWorker,
+    SourceFile,
+)
 
 GOOD = make_jpeg(24, 16)
 
@@ -103,6 +109,25 @@ def test_each_worker_has_a_thread_of_its_own(device: MemoryDevice) -> None:
     decoder.answers.put(False)
     until(lambda: device.decoded[2:] == [(1, False)])
     media.close()
+
+
+def test_a_decoding_thread_stands_back(device: MemoryDevice) -> None:
+    """On a machine with few cores a picture holds up nobody who answers requests."""
+    seen: list[int] = []
+
+    def decode(file: IO[bytes], width: int, height: int) -> bool:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return True
+
+    ours = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    media = MediaWorker(device, decode)
+    device.decode(job())
+    media.doorbell_rung()
+    until(lambda: device.decoded)
+    media.close()
+
+    assert seen == [min(19, ours + DECODING_NICENESS)]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == ours
 
 
 def test_a_source_that_is_gone_frees_its_worker(device: MemoryDevice) -> None:

@@ -29,11 +29,14 @@ from twisted_aotx.devices import IDevice
 from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
 from twisted_aotx.runtime.jpeg import decodes
+from twisted_aotx.runtime.threads import stand_back
 
 #: (source, width, height) → whether it decodes.
 Decode = Callable[[IO[bytes], int, int], bool]
 #: Bytes of a source that are copied at once.
 READ_BYTES: Final = 64 << 10
+#: How far an image worker stands back; nobody waits for an image but its uploader.
+DECODING_NICENESS: Final = 10
 
 
 class SourceFile(io.RawIOBase):
@@ -118,6 +121,7 @@ class MediaWorker:
         thread.start()
 
     def _run(self, jobs: queue.SimpleQueue[MediaJob | None]) -> None:
+        stand_back(DECODING_NICENESS)
         while (job := jobs.get()) is not None:
             try:
                 self._work(job)

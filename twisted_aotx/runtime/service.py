@@ -31,7 +31,7 @@ from twisted_aotx.runtime.media_worker import MediaWorker
 from twisted_aotx.runtime.metrics import RuntimeState
 from twisted_aotx.runtime.restoring import restore
 from twisted_aotx.runtime.saving import Saver
-from twisted_aotx.runtime.threads import in_thread
+from twisted_aotx.runtime.threads import in_thread, stand_back
 from twisted_aotx.wire.numbers import PolicyState
 
 #: Seconds between two lines that say that kernels are still being compiled.
@@ -42,6 +42,8 @@ THREAD_SECONDS: Final = 10
 #: two looks at them.
 FLUSH_SECONDS: Final = 5
 FLUSH_LOOK_SECONDS: Final = 0.02
+#: How far the store's thread stands back; replies wait for it, but not many.
+SAVING_NICENESS: Final = 5
 #: Seconds that the store's thread may take to save what is left.
 STORE_SECONDS: Final = 5
 #: Seconds that one engine may take to close.
@@ -189,7 +191,12 @@ class RuntimeService(Service):
             self._reactor.addReader(reader)
         self._bridge.serve()
         self._thread_gone = self._watched("aotx-device", "device", self._device.run)
-        self._saver_gone = self._watched("aotx-store", "store", self._saver.run)
+        self._saver_gone = self._watched("aotx-store", "store", self._save)
+
+    def _save(self) -> None:
+        """The store's thread: a large source is much to write."""
+        stand_back(SAVING_NICENESS)
+        self._saver.run()
 
     def _engine_rung(self) -> None:
         """The device published orders or media jobs, or made room in a ring."""
