@@ -37,7 +37,7 @@ def run_target(environment: dict[str, str], *arguments: str) -> Any:
         capture_output=True,
         check=False,
         text=True,
-        timeout=240,
+        timeout=560,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
