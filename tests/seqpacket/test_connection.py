@@ -203,6 +203,90 @@ def test_paused_reader_gets_nothing_until_resumed(stage: Stage) -> None:
     assert server.got == [b"1", b"2"]
 
 
+def test_resumed_reader_gets_at_once_what_waits(stage: Stage) -> None:
+    """
+    A packet that came during the pause needs no turn of the reactor, nor does the one
+    behind it; and with none left the reactor watches again.
+    """
+    stage.listen()
+    client = stage.client()
+    server = stage.servers.made[0]
+    server.then = server.socket.pauseProducing
+    for packet in (b"1", b"2", b"3"):
+        client.sendPacket(packet)
+    stage.world.settle()
+
+    server.socket.resumeProducing()
+    got_second = list(server.got)
+    server.socket.resumeProducing()
+    got_third = list(server.got)
+    server.socket.resumeProducing()
+    client.sendPacket(b"4")
+    stage.world.until(lambda: len(server.got) == 4)
+
+    assert got_second == [b"1", b"2"]
+    assert got_third == [b"1", b"2", b"3"]
+    assert server.got == [b"1", b"2", b"3", b"4"]
+
+
+def test_end_that_comes_while_paused(stage: Stage) -> None:
+    """It is told after what was sent before it, and not from within the resumption."""
+    stage.listen()
+    raw = stage.raw_client()
+    stage.world.until(lambda: stage.servers.made)
+    server = stage.servers.made[0]
+    server.then = server.socket.pauseProducing
+    for packet in (b"1", b"2"):
+        raw.send(packet, 0)
+    raw.close()
+    stage.world.settle()
+
+    server.socket.resumeProducing()
+    server.socket.resumeProducing()
+    lost_from_within = server.lost
+    stage.world.until(lambda: server.lost)
+
+    assert server.got == [b"1", b"2"]
+    assert lost_from_within is None
+    assert server.lost is not None
+    assert server.lost.check(error.ConnectionDone)
+
+
+def test_cut_packet_that_comes_while_paused(stage: Stage) -> None:
+    """It ends the connection as any, though the resumption has taken it already."""
+    stage.listen()
+    raw = stage.raw_client()
+    stage.world.until(lambda: stage.servers.made)
+    server = stage.servers.made[0]
+    server.then = server.socket.pauseProducing
+    raw.send(b"1", 0)
+    raw.send(bytes(PACKET_BYTES_MAX + 1), 0)
+    stage.world.settle()
+
+    server.socket.resumeProducing()
+    stage.world.until(lambda: server.lost)
+
+    assert server.got == [b"1"]
+    assert server.lost is not None
+    assert server.lost.check(PacketTooLong)
+
+
+def test_abort_from_a_packet_that_a_resumption_delivers(stage: Stage) -> None:
+    stage.listen()
+    client = stage.client()
+    server = stage.servers.made[0]
+    server.then = server.socket.pauseProducing
+    for packet in (b"1", b"2", b"3"):
+        client.sendPacket(packet)
+    stage.world.settle()
+
+    server.then = server.socket.abortConnection
+    server.socket.resumeProducing()
+    stage.world.until(lambda: server.lost and client.lost)
+
+    assert server.got == [b"1", b"2"]
+
+
 def test_close_sends_what_is_queued(stage: Stage) -> None:
     """loseConnection waits for a slow reader."""
     stage.listen()

@@ -67,11 +67,12 @@ class BrokerFactory(Factory):
         gone, and take the mailbox back.
         """
         reply = self._mailboxes.reply(channel)
+        # First: the peer's next packet may be published from within `reply`.
+        self._mailboxes.release(channel)
         state = self._channels[channel].happened(ChannelEvent.ANSWERED)
         if state is ChannelState.IDLE:
             self._peers[channel].reply(reply)
-        self._mailboxes.release(channel)
-        if state is ChannelState.FREE:
+        else:
             self._free.append(channel)
 
     def drop_peers(self) -> int:

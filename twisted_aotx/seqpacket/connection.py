@@ -71,6 +71,8 @@ class SeqPacketConnection(PacketDescriptor):
         self._queue = SendQueue(connected)
         #: The consumer asked for a pause; the descriptor may still be registered.
         self._readPaused = False
+        #: Something may have arrived meanwhile; the descriptor is not registered.
+        self._heldBack = False
         #: The peer's end was reported to the protocol.
         self._readClosed = False
         #: ECONNRESET was seen (fact 3).
@@ -99,8 +101,13 @@ class SeqPacketConnection(PacketDescriptor):
         """Deliver what waits, at most `readBatch` packets."""
         if self._readPaused:
             self.stopReading()
+            self._heldBack = True
             return None
-        for _ in range(self.readBatch):
+        return self._deliver(self.readBatch)
+
+    def _deliver(self, packets_max: int) -> Exception | None:
+        """Deliver what waits; what ended the connection, if anything did."""
+        for _ in range(packets_max):
             try:
                 size = self._socket.recv_into(
                     _RECEIVE_BUFFER, PACKET_BYTES_MAX, socket.MSG_TRUNC
@@ -135,13 +142,32 @@ class SeqPacketConnection(PacketDescriptor):
         self._readPaused = True
 
     def resumeProducing(self) -> None:
-        """Deliver again."""
+        """
+        Deliver again.
+
+        What arrived meanwhile is delivered from in here, a packet, without a turn of
+        the reactor; if the protocol pauses for that one too, the reactor stays out of
+        it altogether.
+        """
         self._readPaused = False
         if self._isEnding() or self._readClosed:
             return
-        self.startReading()
         if self._queue.isBroken():
             self._clock.callLater(0, self._readToEnd)
+        if not self._heldBack:
+            self.startReading()
+            return
+        self._heldBack = False
+        why = self._deliver(1)
+        if why is not None:
+            # Not from in here: the caller does not expect it.
+            self._clock.callLater(0, self.connectionLost, Failure(why))
+        elif self._isEnding():
+            return
+        elif self._readPaused:
+            self._heldBack = True
+        else:
+            self.startReading()
 
     # --- writing ----------------------------------------------------------------------
 
