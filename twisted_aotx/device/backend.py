@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic, overload
 
 from twisted_aotx.device.cache import prepare_cache
 from twisted_aotx.device.locator import use_locator
+from twisted_aotx.device.parts import with_part
 
 # Not by NUMBA_CACHE_DIR: numba may have been imported by others before us.
 _CACHE = prepare_cache()
@@ -48,29 +49,11 @@ u32 = np.uint32
 u8 = np.uint8
 
 
-def for_any_constant(look_up: Callable[..., Any]) -> Callable[..., Any]:
-    """
-    Wrap a dispatcher's `get_call_template`: a constant argument is any integer.
-
-    numba would compile a function anew for each constant that it is called with, which
-    more than doubles what there is to compile (docs/dependencies.md).
-    """
-
-    def find(*call: Any) -> Any:
-        *owner, arguments, keywords = call
-        return look_up(*owner, tuple(map(types.unliteral, arguments)), keywords)
-
-    return find
-
-
 def dev(function: Callable[..., Any]) -> Any:
     """
     Compile a kernel function for the CPU; CUDA kernels call the same functions.
     """
-    made: Any = njit(**_OPTIONS)(function)
-    if not config.DISABLE_JIT:
-        made.get_call_template = for_any_constant(made.get_call_template)
-    return made
+    return function if config.DISABLE_JIT else with_part(function, _OPTIONS)
 
 
 def load_acquire(words: Any, index: Any) -> Any:

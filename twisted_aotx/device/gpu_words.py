@@ -12,13 +12,13 @@ from numba.cuda.dispatcher import CUDADispatcher
 from twisted_aotx.device.backend import (
     barrier,
     copy_bytes,
-    for_any_constant,
     is_words,
     item_pointer,
     llvm_ir,
     load_acquire,
     store_release,
 )
+from twisted_aotx.device.parts import for_any_constant
 
 #: Bits of a word → inline PTX constraint, type suffix.
 _WORDS = {32: ("r", "u32"), 64: ("l", "u64")}
