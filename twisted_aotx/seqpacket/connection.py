@@ -1,24 +1,16 @@
 """
 A connected seqpacket socket as a Twisted transport.
 
-What the kernel does, and what follows from it here (Linux, `unix(7)`):
-
-1. The end of the connection and an empty packet read alike, so an empty packet is
-   never sent.
-2. With MSG_TRUNC, `recv_into` returns the real length of a packet that was cut.
-   (`recv` with that flag returns memory behind the data: never use it.)
-3. When the peer closes with packets of ours unread, ECONNRESET is reported once and
-   *before* the packets that still wait for us. It is not the end: read on.
-4. After EPIPE what the peer sent before is still readable, so a failed send does not
-   end the connection by itself: reading goes on to the end first.
-5. A socket is writable again only when a quarter of its send buffer is in use or less.
+Packets come in through a `Receiver` and go out through a `SendQueue`; what is here is
+the order of things between reactor, protocol and producer. (Linux, `unix(7)`: a socket
+is writable again only when a quarter of its send buffer is in use or less.)
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from typing import ClassVar, Final, cast
+from typing import ClassVar, cast
 
 from twisted.internet import error, interfaces, main
 from twisted.internet.abstract import FileDescriptor
@@ -26,17 +18,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from twisted_aotx.seqpacket.descriptor import PacketDescriptor
-from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX, PacketTooLong
+from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX
+from twisted_aotx.seqpacket.receiving import Receiver
 from twisted_aotx.seqpacket.sending import SendQueue
 from twisted_aotx.seqpacket.system import (
     PacketReactor,
     PacketSocket,
     SeqPacketAddress,
 )
-
-#: Every packet is received here and copied out before its protocol sees it; reactors
-#: are single-threaded.
-_RECEIVE_BUFFER: Final = memoryview(bytearray(PACKET_BYTES_MAX))
 
 
 @implementer(interfaces.ITransport, interfaces.IHalfCloseableDescriptor)
@@ -69,14 +58,13 @@ class SeqPacketConnection(PacketDescriptor):
         self._prefix = self._getLogPrefix(protocol)
         self.protocol = protocol
         self._queue = SendQueue(connected)
+        self._receiver = Receiver(connected, self._queue)
         #: The consumer asked for a pause; the descriptor may still be registered.
         self._readPaused = False
         #: Something may have arrived meanwhile; the descriptor is not registered.
         self._heldBack = False
         #: The peer's end was reported to the protocol.
         self._readClosed = False
-        #: ECONNRESET was seen (fact 3).
-        self._reset = False
         self._aborting = False
         self.connected = 1
 
@@ -103,31 +91,12 @@ class SeqPacketConnection(PacketDescriptor):
             self.stopReading()
             self._heldBack = True
             return None
-        return self._deliver(self.readBatch)
+        return self._receiver.receive(self.readBatch, self._handOver)
 
-    def _deliver(self, packets_max: int) -> Exception | None:
-        """Deliver what waits; what ended the connection, if anything did."""
-        for _ in range(packets_max):
-            try:
-                size = self._socket.recv_into(
-                    _RECEIVE_BUFFER, PACKET_BYTES_MAX, socket.MSG_TRUNC
-                )
-            except BlockingIOError:
-                return main.CONNECTION_LOST if self._queue.isBroken() else None
-            except ConnectionResetError:
-                self._reset = True
-                continue
-            except OSError:
-                return main.CONNECTION_LOST
-            if size == 0:
-                clean = not (self._reset or self._queue.isBroken())
-                return main.CONNECTION_DONE if clean else main.CONNECTION_LOST
-            if size > PACKET_BYTES_MAX:
-                return PacketTooLong(size)
-            self.protocol.dataReceived(bytes(_RECEIVE_BUFFER[:size]))
-            if self._readPaused or self._isEnding():
-                break
-        return None
+    def _handOver(self, packet: bytes) -> bool:
+        """Deliver *packet*; whether the next one may follow."""
+        self.protocol.dataReceived(packet)
+        return not (self._readPaused or self._isEnding())
 
     def _isEnding(self) -> bool:
         return bool(self.disconnecting) or self._aborting or not self.connected
@@ -158,7 +127,7 @@ class SeqPacketConnection(PacketDescriptor):
             self.startReading()
             return
         self._heldBack = False
-        why = self._deliver(1)
+        why = self._receiver.receive(1, self._handOver)
         if why is not None:
             # Not from in here: the caller does not expect it.
             self._clock.callLater(0, self.connectionLost, Failure(why))
@@ -204,7 +173,7 @@ class SeqPacketConnection(PacketDescriptor):
 
     def _breakWrite(self) -> None:
         # Never connectionLost from inside write(): the caller does not expect it, and
-        # the peer's last packets are still to be read (fact 4).
+        # the peer's last packets are still to be read.
         self.stopWriting()
         self._clock.callLater(0, self._readToEnd)
         if self.producer is not None:
