@@ -53,15 +53,17 @@ class _WholeLibrary(JITCodeLibrary):
 
 def _reached(libraries: list[CodeLibrary]) -> list[CodeLibrary]:
     """*libraries* and what the parts among them call, each once, in a fixed order."""
-    reached: dict[CodeLibrary, None] = {}
+    reached: list[CodeLibrary] = []
+    seen: set[CodeLibrary] = set()
     waiting = list(reversed(libraries))
     while waiting:
         library = waiting.pop()
-        if library not in reached:
-            reached[library] = None
+        if library not in seen:
+            seen.add(library)
+            reached.append(library)
             if isinstance(library, _PartLibrary):
                 waiting.extend(reversed(library._linking_libraries))
-    return list(reached)
+    return reached
 
 
 def _module(library: CodeLibrary) -> Any:
@@ -91,8 +93,8 @@ class _PartLowering(NativeLowering):
         super().run_pass(state)
         # What numba looks an implementation up by; otherwise the address of its code.
         key = object()
-        lowered = state["cr"]
-        state["cr"] = lowered._replace(cfunc=key)
+        lowered = state.cr
+        state.cr = lowered._replace(cfunc=key)
         state.targetctx.insert_user_function(key, lowered.fndesc, [state.library])
         return True
 
@@ -135,7 +137,7 @@ def with_part(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
     def add_overload(result: Any) -> None:
         """As numba's own, without an entry for calls from Python."""
-        part.overloads[tuple(result.signature.args)] = result
+        part.overloads.update({tuple(result.signature.args): result})
 
     part.add_overload = add_overload
     whole.get_call_template = for_any_constant(part.get_call_template)
