@@ -58,7 +58,12 @@ class IMailboxes(Interface):
         """
 
     def release(channel: int) -> None:
-        """Take the mailbox back (state 2 → 0)."""
+        """
+        Take the mailbox back (state 2 → 0).
+
+        Raises:
+            ChannelBusy: there is no reply; the mailbox stays whose it is.
+        """
 
 
 @attrs.frozen

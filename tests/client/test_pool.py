@@ -192,6 +192,7 @@ def test_cancelled_exchange_makes_room(bench: Bench) -> None:
 
     first.cancel()
     bench.world.settle()
+    assert [request.cursor for request, _ in bench.open] == [0, 1]
     bench.answer(1)
 
     assert second.result[0].cursor == 1

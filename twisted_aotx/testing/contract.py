@@ -91,6 +91,22 @@ class MailboxContract:
             assert reply[:8] == MAGIC
             assert reply[16:32] == bytes([channel]) * 16
 
+    def test_only_a_reply_can_be_released(self, harness: MailboxHarness) -> None:
+        """A mailbox that is the device's, or free, is nobody's to take back."""
+        boxes = harness.mailboxes
+        with pytest.raises(ChannelBusy):
+            boxes.release(1)
+        boxes.publish(1, _info(1))
+        with pytest.raises(ChannelBusy):
+            boxes.release(1)
+        assert not boxes.is_free(1)
+        harness.settle()
+
+        assert list(boxes.collect()) == [1]
+        boxes.release(1)
+        with pytest.raises(ChannelBusy):
+            boxes.release(1)
+
     def test_reply_stays_until_release(self, harness: MailboxHarness) -> None:
         """reply may be called again and hands out copies; release frees the channel."""
         boxes = harness.mailboxes

@@ -56,6 +56,8 @@ class MemoryMailboxes:
 
     def release(self, channel: int) -> None:
         """Take the mailbox back."""
+        if self._states[channel] is not MailboxState.REPLY:
+            raise ChannelBusy(channel)
         self._states[channel] = MailboxState.BROKER
 
     # --- the device's side ------------------------------------------------------------

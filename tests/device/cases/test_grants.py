@@ -163,6 +163,21 @@ def test_principals_are_nonzero_and_unique(driver: Driver) -> None:
     assert install(driver, twice) == 400
 
 
+def test_rows_of_a_refused_table_are_forgotten(driver: Driver) -> None:
+    """`device.md` §2: a failure changes nothing, so later tables know none of them."""
+    broken = table(1, SMALL.principals)[:-8] + bytes([0] * 7 + [1])
+    for _ in range(3):
+        assert install(driver, broken) == 400
+    assert not is_granted(driver, 1, request_id(2))
+
+    for revision in (1, 2):
+        assert install(driver, table(revision)) == 200
+        assert is_granted(driver, revision)
+        assert not is_granted(driver, revision, request_id(2))
+    assert install(driver, table(3, SMALL.principals)) == 200
+    assert is_granted(driver, 3, request_id(SMALL.principals))
+
+
 def test_empty_table_revokes_everyone(driver: Driver) -> None:
     """`device.md` §2: count 0."""
     driver.install(grant())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.capacities import DEFAULT
+from tests.device.capacities import DEFAULT, SMALL
 from tests.device.cases.starting import Start, result, started
 from tests.device.driver import Driver
 from tests.device.making import (
@@ -16,6 +16,7 @@ from tests.device.making import (
     OPENED,
     P2,
     grant,
+    request_id,
 )
 from twisted_aotx.limits import PAYLOAD_BYTES_MAX
 from twisted_aotx.wire.numbers import Phase
@@ -85,6 +86,21 @@ def test_foreign_requests(start: Start) -> None:
         assert driver.cancel(77, P2, cursor=cursor)[0].status == 404
     assert result(driver.read(1)[0]) == (Phase.PREPARING, 0, 0, 0)
     assert len(driver.opens()) == 1
+
+
+def test_many_foreign_requests(start: Start) -> None:
+    """As above, whatever buckets of the index principals and ids share."""
+    driver = started(start, 1)
+    others = [request_id(number) for number in range(1, SMALL.principals)]
+    rows = [grant(each, requests=SMALL.requests) for each in others]
+    assert driver.install(*rows) == 200
+    for number in range(SMALL.requests):
+        assert driver.submit(number + 1, others[0]) == 202
+
+    for other in others[1:]:
+        for number in range(SMALL.requests):
+            assert driver.read(number + 1, other)[0].status == 404
+    assert driver.submit(1, others[1]) == 429
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,9 @@ def test_id_and_cursor(driver: Driver) -> None:
 
 def test_epoch_comes_first(driver: Driver) -> None:
     """`device.md` §4 row 1."""
-    wrong = attrs.evolve(driver.submit_header(0), epoch=EPOCH + 1)
-    assert driver.status(wrong, HELLO) == 410
+    for epoch in (EPOCH - 1, EPOCH + 1, 0):
+        wrong = attrs.evolve(driver.submit_header(0), epoch=epoch)
+        assert driver.status(wrong, HELLO) == 410
 
 
 def test_role(start: Start) -> None:

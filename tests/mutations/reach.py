@@ -1,0 +1,163 @@
+"""
+Which tests run which lines, measured once, so that a mutant meets only those that can
+see it, the quick ones first.
+
+Kept in `.venv/mutations/reach`, one file per test file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+from coverage import CoverageData
+
+from tests.mutations.copies import Copy
+from tests.mutations.mutants import Mutant
+from tests.sources import ROOT, name_of, python_files
+
+KEPT: Final = ROOT / ".venv" / "mutations"
+#: Seconds that one test file may take while it is measured.
+FILE_SECONDS: Final = 900.0
+#: Tests that compile, or start processes that nobody looks into, or load a model.
+MARKS: Final = "not ptx and not simulator and not e2e and not model and not fuzz"
+
+#: By group: the files that are changed, and where their tests are.
+GROUPS: Final = {
+    "kernels": (("device",), ("device",)),
+    "broker": (
+        ("broker", "seqpacket"),
+        ("broker", "seqpacket", "client", "watch"),
+    ),
+    "gateway": (("gateway", "client"), ("gateway", "client")),
+}
+#: What plain Python does not run.
+_NOT_RUN: Final = {
+    f"twisted_aotx/device/{name}.py"
+    for name in ("backend", "cache", "gpu", "gpu_words", "locator")
+}
+
+
+def changed_files(group: str) -> list[str]:
+    """The files of *group* that mutants are made of."""
+    folders = [f"twisted_aotx/{name}" for name in GROUPS[group][0]]
+    names = map(name_of, python_files(*folders))
+    return [name for name in names if name not in _NOT_RUN]
+
+
+def test_files(group: str) -> list[str]:
+    """The test files that can see *group*."""
+    folders = [f"tests/{name}" for name in GROUPS[group][1]]
+    return [
+        name_of(path)
+        for path in python_files(*folders)
+        if path.stem.startswith("test_")
+    ]
+
+
+@attrs.define
+class Reach:
+    """
+    What was measured.
+
+    Attributes:
+        seconds: of each test that passes on the tree as it is.
+        lines: by file and line, the tests that run it.
+        digests: by file, of the text that was measured.
+    """
+
+    seconds: dict[str, float] = attrs.Factory(dict)
+    lines: dict[str, dict[int, set[str]]] = attrs.Factory(dict)
+    digests: dict[str, set[str]] = attrs.Factory(lambda: defaultdict(set))
+
+    @classmethod
+    def load(cls, files: Iterable[str]) -> Reach:
+        """What is kept of test files *files*."""
+        reach = cls()
+        for file in files:
+            path = _kept(file)
+            if path.exists():
+                reach._add(json.loads(path.read_text()))
+        return reach
+
+    def _add(self, kept: dict[str, dict[str, object]]) -> None:
+        seconds: dict[str, float] = kept["seconds"]  # type: ignore[assignment]
+        names = list(seconds)
+        self.seconds |= seconds
+        for file, by_line in kept["lines"].items():
+            mine = self.lines.setdefault(file, {})
+            for line, numbers in by_line.items():  # type: ignore[attr-defined]
+                mine.setdefault(int(line), set()).update(names[n] for n in numbers)
+        for file, digest in kept["digests"].items():
+            self.digests[file].add(str(digest))
+
+    def tests_of(self, mutant: Mutant, source: str) -> list[str]:
+        """
+        The tests that may see *mutant*, the quickest first.
+
+        Those that run its lines; those that run its file, if its lines run when the
+        file is imported or the file has changed since; all, if none runs it.
+        """
+        by_line = self.lines.get(mutant.file, {})
+        first, last = mutant.lines
+        found: set[str] = set()
+        if self.digests[mutant.file] == {digest_of(source)}:
+            for line in range(first, last + 1):
+                found |= by_line.get(line, set())
+        if not found:
+            found = set().union(*by_line.values())
+        return sorted(found or self.seconds, key=lambda name: self.seconds[name])
+
+
+def digest_of(source: str) -> str:
+    """Of a file's text."""
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def _kept(file: str) -> Path:
+    return KEPT / "reach" / f"{file.replace('/', '-')}.json"
+
+
+def measure(copy: Copy, file: str) -> tuple[int, int]:
+    """Run and keep the test file *file*; how many of its tests passed and did not."""
+    lines = copy.root.parent / "lines"
+    lines.unlink(missing_ok=True)
+    options = ("--maxfail=100000", "-m", MARKS)
+    run = copy.run([file], *options, seconds=FILE_SECONDS, lines=lines)
+    failed = {each["test"] for each in run.observed if each["outcome"] == "failed"}
+    seconds = {
+        each["test"]: each["seconds"]
+        for each in run.observed
+        if each["outcome"] == "passed" and each["test"] not in failed
+    }
+    kept = {"seconds": seconds, "lines": {}, "digests": {}}
+    if lines.exists():
+        kept["lines"], kept["digests"] = _lines(copy, lines, list(seconds))
+    _kept(file).parent.mkdir(parents=True, exist_ok=True)
+    _kept(file).write_text(json.dumps(kept))
+    return len(seconds), len(failed)
+
+
+def _lines(
+    copy: Copy, lines: Path, names: Sequence[str]
+) -> tuple[dict[str, dict[int, list[int]]], dict[str, str]]:
+    number = {name: n for n, name in enumerate(names)}
+    data = CoverageData(str(lines))
+    data.read()
+    found: dict[str, dict[int, list[int]]] = {}
+    digests: dict[str, str] = {}
+    for measured in data.measured_files():
+        path = Path(measured)
+        file = str(path.relative_to(copy.root))
+        by_line = {
+            line: sorted(number[name] for name in contexts if name in number)
+            for line, contexts in data.contexts_by_lineno(measured).items()
+        }
+        found[file] = {line: tests for line, tests in by_line.items() if tests}
+        digests[file] = digest_of(path.read_text())
+    return found, digests
