@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -32,15 +33,21 @@ class Visits:
         return lines
 
 
+@cache
+def _wanted() -> dict[str, set[int]]:
+    """The lines of each module's kernels; compiling them all takes half a second."""
+    return {
+        name: set[int]().union(*map(kernel_lines, functions(name)))
+        for name in module_names()
+    }
+
+
 @contextmanager
 def count_lines(*, enabled: bool = True) -> Iterator[Visits]:
     """Count the kernels' lines while the block runs, on this thread."""
     visits = Visits()
     modules = {str(PACKAGE / f"{name}.py"): name for name in module_names()}
-    wanted = {
-        name: set[int]().union(*map(kernel_lines, functions(name)))
-        for name in modules.values()
-    }
+    wanted = _wanted()
 
     def local(module: str) -> Any:
         lines, counts = wanted[module], visits.counts

@@ -76,7 +76,7 @@ class Checks:
         self, gateway: Gateway, router: Router, authenticator: Authenticator
     ) -> None:
         self._gateway = gateway
-        self._router = router
+        self.router = router
         self._authenticator = authenticator
         self._origins = frozenset(o.encode() for o in gateway.settings.origins)
 
@@ -101,7 +101,7 @@ class Checks:
         if txrequest.method == b"OPTIONS":
             return _preflight(txrequest)
         method = txrequest.method.decode("ascii")
-        found = None if path is None else self._router.find(path)
+        found = None if path is None else self.router.find(path)
         place, args = found or (None, {})
         principal = None
         if self._gateway.closing.begun and not (place and place.public):

@@ -42,14 +42,14 @@ class Dispatcher(Resource):
 
     def __init__(self, checks: Checks) -> None:
         super().__init__()
-        self._checks = checks
+        self.checks = checks
 
     def render(self, txrequest: GatewayRequest) -> int:
         """
         Answer *txrequest*, now or later. Raises nothing.
         """
         try:
-            passed = self._checks.run(txrequest)
+            passed = self.checks.run(txrequest)
         except Exception as error:
             write_answer(txrequest, error_answer(self._problem(error)))
             return NOT_DONE_YET

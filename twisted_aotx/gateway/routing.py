@@ -151,13 +151,14 @@ class Router:
             at = by_path.setdefault(route.path, {})
             assert route.method not in at, f"{route.method} {route.path} stands twice"
             at[route.method] = route
-        self._places = [Place(_compile(path), at) for path, at in by_path.items()]
+        #: In the table's order, in which a path is looked for.
+        self.places = tuple(Place(_compile(path), at) for path, at in by_path.items())
 
     def find(self, path: str) -> tuple[Place, dict[str, str]] | None:
         """
         The place of *path* with its arguments, or None when the path is unknown.
         """
-        for place in self._places:
+        for place in self.places:
             match = place.pattern.fullmatch(path)
             if match is not None:
                 return place, match.groupdict()
