@@ -295,6 +295,32 @@ def test_a_token_in_the_place_of_its_hash_is_never_shown() -> None:
     assert "S3CRET" not in repr(found)
 
 
+#: Keys that a terminal would not show as they are, and one that fills it.
+ODD_KEYS = ("a\nb", "me\rics", "\x1b[2J", "\x00", "\u2028", "\ud83d", "", "k" * 9999)
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_an_error_is_one_line_whatever_a_key_holds(key: str) -> None:
+    """`http.md` §10: one line per error."""
+    for place in ([key], ["models", key], ["limits", key], ["metrics", "labels", key]):
+        value = with_value([*place], 1)
+        value["principals"][0][key] = 1
+        with pytest.raises(ConfigErrors) as caught:
+            parse(value)
+        lines = [str(error) for error in caught.value.errors]
+        assert all(line.isprintable() and len(line) < 1000 for line in lines)
+        assert str(caught.value).splitlines() == lines
+
+
+def test_an_error_is_one_line_whatever_a_path_holds() -> None:
+    (path, _), *_ = faults(with_value(["socket"], "a\nb" * 40))
+    with pytest.raises(ConfigErrors) as caught:
+        parse_gateway(minimal(), Path("/srv/\n" + "x" * 120))
+
+    assert path == "socket"
+    assert str(caught.value).isprintable()
+
+
 def test_hashes_stay_out_of_the_repr() -> None:
     assert digest("a")[:8] not in repr(parse(minimal()))
 

@@ -147,7 +147,9 @@ class ConfigError(AOTXError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
+        # On one line, whatever the file's keys and paths hold (`http.md` §10).
+        text = f"{self.path}: {self.reason}" if self.path else self.reason
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @attrs.define(slots=False)

@@ -94,6 +94,17 @@ async def test_framing_that_is_contradictory_is_400(
 
 
 @asynchronous
+@pytest.mark.parametrize("byte", [0, 9, 11, 13, 31, 127, 128, 160, 176, 177, 255])
+async def test_a_request_line_is_visible_ascii(gateway: Serving, byte: int) -> None:
+    """
+    RFC 9112 §3, RFC 3986: what else stands there, others read otherwise or refuse.
+    """
+    for line in (b"GET /v1/%b HTTP/1.1", b"G%bT / HTTP/1.1", b"GET / HTTP/1.1%b"):
+        answer = await refused(gateway, line % bytes([byte]) + END + AUTH + END)
+        assert answer.problem == (400, "invalid_field", "request_line"), line
+
+
+@asynchronous
 async def test_the_largest_length_that_is_one_is_413(gateway: Serving) -> None:
     length = b"Content-Length: " + b"9" * 19 + b"\r\n"
     answer = await refused(gateway, CANCEL + JSON + length + END)

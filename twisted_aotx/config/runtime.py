@@ -162,7 +162,7 @@ def _models(top: Section, folder: Path) -> tuple[ModelSettings, ...]:
     models: list[ModelSettings] = []
     for name, part in top.sections("models"):
         if name not in ROLES:
-            top.fail(f"models.{name}", f"unknown role; known: {', '.join(ROLES)}")
+            part.faults.note(part.path, f"unknown role; known: {', '.join(ROLES)}")
             continue
         engine = part.text("engine")
         if not engine and part.has("engine"):

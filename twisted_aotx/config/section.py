@@ -8,6 +8,7 @@ nobody sees a stand-in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from typing import Any
 import attrs
 
 from twisted_aotx.errors import ConfigError, ConfigErrors
+
+#: A key that an error names as it is; others are quoted and escaped.
+_PLAIN = re.compile(r"[A-Za-z0-9._/-]{1,256}")
 
 
 @attrs.define
@@ -69,8 +73,9 @@ class Section:
         return cls(faults, path, {})
 
     def key_path(self, key: str) -> str:
-        """The key path of *key* in this section."""
-        return f"{self.path}.{key}" if self.path else key
+        """The key path of *key* in this section, on one line whatever *key* is."""
+        name = key if _PLAIN.fullmatch(key) else shown(key)
+        return f"{self.path}.{name}" if self.path else name
 
     def fail(self, key: str, reason: str) -> None:
         """Note that the value of *key* is wrong."""

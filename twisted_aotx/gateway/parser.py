@@ -36,6 +36,8 @@ FIELDS_MAX: Final = 64
 #: Digits of a Content-Length. What is longer is larger than every limit by far, and
 #: more than Python turns into a number.
 _LENGTH_DIGITS_MAX: Final = 19
+#: What no request line has: a target is visible ASCII (RFC 3986), the rest is too.
+_INVISIBLE: Final = re.compile(rb"[^ -~]")
 #: A host and a port (RFC 3986 §3.2), or nothing.
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+;=%:\[\]-]*")
 #: How the fields begin that frame a body.
@@ -144,7 +146,11 @@ class Parser(http.HTTPChannel):
         """
         if self.dropping:
             return
-        if line[:1] in _FOLD and self._has_request_line():
+        if not self._has_request_line() and _INVISIBLE.search(line):
+            self._refuse(
+                invalid_field("request_line", "The request line is malformed.")
+            )
+        elif line[:1] in _FOLD and self._has_request_line():
             self._refuse(invalid_field("headers", "Folded header lines are refused."))
         else:
             super().lineReceived(line)

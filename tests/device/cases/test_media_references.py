@@ -134,6 +134,8 @@ def test_sources_that_are_not_there(driver: Driver) -> None:
     """`device.md` §5: own, ready, of that digest and that family, else 404."""
     assert driver.submit(1, P2, payload=question(reference(JPEG_FILE))) == 404
     assert driver.submit(1, payload=question(reference(make_wav(401)))) == 404
+    # The shape of the whole payload comes first.
+    assert driver.submit(1, payload=question(reference(make_wav(401))) + b"\0") == 400
     assert driver.submit(1, payload=question(reference(JPEG_FILE, kind=2))) == 404
     assert driver.submit(1, payload=question(reference(WAV_FILE, kind=1))) == 404
     other = make_wav(500)

@@ -178,6 +178,21 @@ def test_broken_payload(driver: Driver, payload: bytes) -> None:
     assert_no_entry(driver)
 
 
+def test_the_shape_of_the_whole_payload_comes_first(driver: Driver) -> None:
+    """
+    A payload that is none is 400, whatever an earlier part would be refused for: too
+    long a text, a marker of media, bytes that are no text.
+    """
+    spoiled = (b"\0\0\0\0", struct.pack("<II", 3, 1), struct.pack("<II", 1, 33))
+    for first in (b"y" * (SMALL.prompt_bytes + 1), b"[image:", b"\xff"):
+        for rest in spoiled:
+            payload = struct.pack("<I", 2) + message(USER, first) + rest
+            assert driver.submit(1, payload=payload) == 400
+    too_long = payload_of(message(USER, b"y" * (SMALL.prompt_bytes + 1)))
+    assert driver.submit(1, payload=too_long) == 413
+    assert driver.submit(1, payload=too_long + b"\0") == 400
+
+
 @pytest.mark.parametrize("kind", [1, 2])
 def test_digest_parts_while_media_is_off(driver: Driver, kind: int) -> None:
     """`device.md` §5: media off is 400, like every broken digest part."""

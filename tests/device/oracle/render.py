@@ -1,7 +1,8 @@
 """
 Rendering a SUBMIT payload and its span map (`device.md` §5, `wire.md` §8).
 
-One pass over the payload; the first rule that is broken names the status.
+First the shape of the whole payload, which is the first row of the rules; then the
+other rules from part to part, the first that is broken names the status.
 """
 
 from __future__ import annotations
@@ -109,8 +110,6 @@ class _References:
 
     def add(self, kind: int, digest: bytes) -> bytes:
         """The link of a digest part of *kind* in a user's message."""
-        if kind not in KINDS or len(digest) != 32:
-            raise Refusal(400)
         head, modality, form = KINDS[kind]
         if not self.media.is_on or form not in self.media.families:
             raise Refusal(400)
@@ -137,11 +136,8 @@ def render(
     Raises:
         Refusal: 400, 404, or 413 when more than *prompt_bytes* would be rendered.
     """
-    source = _Payload(payload)
+    messages = _messages(payload)
     form = model.message_format
-    count = source.u32()
-    if not 1 <= count <= 64:
-        raise Refusal(400)
     heads = (
         form.system_head[form.prefix_bytes :],
         form.user_head,
@@ -152,18 +148,11 @@ def render(
     limit = prompt_bytes // LINK_BYTES + 1
     references = _References(media, owner, model.modalities, limit)
     text.add(form.system_head[: form.prefix_bytes], TEMPLATE)
-    for _ in range(count):
-        if len(source.data) - source.at < 8:
-            raise Refusal(400)
-        role, parts = source.u32(), source.u32()
-        if role > 2 or not 1 <= parts <= 32:
-            raise Refusal(400)
+    for role, parts in messages:
         text.add(heads[role], TEMPLATE)
-        for _ in range(parts):
-            _part(source, text, references, role)
+        for kind, piece in parts:
+            _part(kind, piece, text, references)
         text.add(tails[role], TEMPLATE)
-    if source.at != len(source.data):
-        raise Refusal(400)
     for span in (form.generation_head, form.think_open, form.think_close):
         text.add(span, TEMPLATE)
     return Prompt(
@@ -174,12 +163,30 @@ def render(
     )
 
 
-def _part(source: _Payload, text: _Text, references: _References, role: int) -> None:
-    kind = source.u32()
-    piece = source.take(source.u32())
-    if kind != TEXT:
-        if role != USER:
+def _messages(payload: bytes) -> list[tuple[int, list[tuple[int, bytes]]]]:
+    """Role and (kind, bytes) of the parts of each message, if they fill *payload*."""
+    source = _Payload(payload)
+    count = source.u32()
+    if not 1 <= count <= 64:
+        raise Refusal(400)
+    messages = []
+    for _ in range(count):
+        role, parts = source.u32(), source.u32()
+        if role > 2 or not 1 <= parts <= 32:
             raise Refusal(400)
+        found = [(source.u32(), source.take(source.u32())) for _ in range(parts)]
+        for kind, piece in found:
+            is_digest = kind in KINDS and role == USER and len(piece) == 32
+            if kind != TEXT and not is_digest:
+                raise Refusal(400)
+        messages.append((role, found))
+    if source.at != len(payload):
+        raise Refusal(400)
+    return messages
+
+
+def _part(kind: int, piece: bytes, text: _Text, references: _References) -> None:
+    if kind != TEXT:
         text.add(references.add(kind, piece), LINK)
         return
     try:

@@ -1,0 +1,58 @@
+"""
+Made-up bytes against parsers and live sockets: `fuzz [TARGET] --seconds N`.
+
+Without a target each one has its share of the time. What fails is printed with its
+input, and kept as a file of the corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from collections.abc import Sequence
+
+from tests.fuzz.harness import Finding, corpus_of, keep, run
+from tests.fuzz.targets import TARGETS
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="bin/soak fuzz", description=__doc__)
+    parser.add_argument("target", nargs="*", choices=[*TARGETS, []])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", default=None, help="a fresh one if none is named")
+    parser.add_argument(
+        "--keep",
+        type=int,
+        default=0,
+        metavar="BYTES",
+        help="make inputs of so many bytes at most that did something new part of "
+        "the corpus",
+    )
+    options = parser.parse_args(arguments)
+    seed = options.seed or secrets.token_hex(8)
+    names = options.target or list(TARGETS)
+    failed = False
+    for name in names:
+        sys.stdout.write(f"fuzz {name}: seed {seed}\n")
+        sys.stdout.flush()
+        failed |= not _run(name, seed, options.seconds / len(names), options.keep)
+    raise SystemExit(int(failed))
+
+
+def _run(name: str, seed: str, seconds: float, kept_bytes: int) -> bool:
+    target = TARGETS[name]()
+    try:
+        report = run(target, seed, seconds=seconds)
+    except Finding as finding:
+        sys.stdout.write(f"{finding}\n")
+        return False
+    finally:
+        target.close()
+    known = set(corpus_of(name))
+    for data in report.kept:
+        if len(data) <= kept_bytes and data not in known:
+            keep(name, data)
+    sys.stdout.write(f"{report}\n")
+    sys.stdout.flush()
+    return True
