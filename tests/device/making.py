@@ -73,11 +73,13 @@ def new_device(
     capacities: Capacities,
     engines: Sequence[HasFacts] = (),
     backend: str = BACKEND,
+    *,
+    epoch: int = EPOCH,
 ) -> Device:
     """A device with the secrets that the oracle knows."""
     return Device(
         capacities,
-        epoch=EPOCH,
+        epoch=epoch,
         hash_key=HASH_KEY,
         seed_key=SEED_KEY,
         engines=engines,  # type: ignore[arg-type]  # only their facts, or IKernelEngine

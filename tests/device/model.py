@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from tests.device.oracle import media, policy, preparation
 from tests.device.oracle.admission import admit
 from tests.device.oracle.answers import handle_results
+from tests.device.oracle.counters import count
 from tests.device.oracle.exchange import commit, exchange
 from tests.device.oracle.keeping import restore_policy, restore_source
 from tests.device.oracle.lease import work
 from tests.device.oracle.media_state import JPEG, WAV, Media, media_violations
 from tests.device.oracle.policy_state import Policy
+from tests.device.oracle.requests import DEFAULT_ROLE
 from tests.device.oracle.state import ACTIVE, Event, Mailbox, Model, State
 from tests.device.stepped import HasFacts
+from twisted_aotx.devices import DeviceStats
 from twisted_aotx.errors import ChannelBusy, SourceGone
 from twisted_aotx.limits import (
     EVENT_BYTES_PER_SLOT,
@@ -85,6 +88,7 @@ class Oracle:
             generations=[0] * capacities.slots,
             reports={slot: [] for slot in range(capacities.slots)},
         )
+        self._stats = count(self.state)
 
     # --- the broker's side --------------------------------------------------------
 
@@ -144,6 +148,14 @@ class Oracle:
         model = self.state.models[role]
         model.lost = model.lost or not active
         model.reported_active = active
+
+    def set_control(self, row: int, available: bool) -> None:
+        """Of the default language role, the only one that may have some."""
+        withdrawn = self.state.models[DEFAULT_ROLE].withdrawn
+        if available:
+            withdrawn.discard(row)
+        else:
+            withdrawn.add(row)
 
     # --- the media worker's and the store's side ----------------------------------
 
@@ -230,10 +242,15 @@ class Oracle:
             commit(state)
             policy.review(state)
         handle_results(state)
+        self._stats = count(state)
         if not state.held:
             preparation.hash_sources(state, told)
         if told is not None:
             preparation.check_told(state, told)
+
+    def stats(self) -> DeviceStats:
+        """As of the last tick that was not skipped; no time is taken here."""
+        return self._stats
 
     def is_settled(self) -> bool:
         """Whether every source that is under way waits for somebody else."""

@@ -10,6 +10,7 @@ import attrs
 
 from tests.device.model import Oracle
 from twisted_aotx.device.host import Device
+from twisted_aotx.devices import DeviceStats
 from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import (
     MediaJob,
@@ -75,6 +76,7 @@ class Pair:
         self._jobs: list[MediaJob] = []
         #: Whether there may be a source at all.
         self._has_media = False
+        self._watched = False
 
     @property
     def channels(self) -> int:
@@ -121,8 +123,13 @@ class Pair:
         self.oracle.release(channel)
 
     def tick(self, now_ns: int) -> None:
+        before = self._progress()
         self.device.tick(now_ns)
         self.oracle.tick(now_ns, self._told())
+        self._check_notices(before)
+        stats = attrs.evolve(self.device.stats(), busy_ns=0)
+        if not self.oracle.state.restoring:
+            _same("stats", stats, self.oracle.stats())
         jobs = self.device.media_jobs()
         for job in jobs:
             self.oracle.post_job(job)
@@ -135,6 +142,31 @@ class Pair:
             return []
         phases: list[int] = self.device.snapshot()["m_phase"].tolist()
         return phases
+
+    def watch(self, watched: bool) -> None:
+        self._watched = watched
+        self.device.watch(watched)
+
+    def _progress(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
+        entries = self.oracle.state.entries
+        return {key: (len(e.output), e.phase) for key, e in entries.items()}
+
+    def _check_notices(
+        self, before: dict[tuple[bytes, bytes], tuple[int, int]]
+    ) -> None:
+        """Who watches is told once of everything that changed, and as it is now."""
+        after = self._progress()
+        told = self.device.progress()
+        if told is None:
+            raise Divergence("notices were lost that were read after every tick")
+        found = [(each.principal, each.id) for each in told]
+        _same("requests told of more than once", len(found), len(set(found)))
+        for each in told:
+            key = each.principal, each.id
+            _same("a notice", (each.total_bytes, each.phase), after[key])
+        changed = {key for key in after if before.get(key, after[key]) != after[key]}
+        if self._watched and not changed <= set(found):
+            raise Divergence(f"nobody was told of {changed - set(found)}")
 
     def is_settled(self) -> bool:
         return self.oracle.is_settled()
@@ -218,6 +250,10 @@ class Pair:
         self.device.set_engine(role, active)
         self.oracle.set_engine(role, active)
 
+    def set_control(self, row: int, available: bool) -> None:
+        self.device.set_control(row, available)
+        self.oracle.set_control(row, available)
+
     def set_hold(self, held: bool) -> None:
         self.device.set_hold(held)
         self.oracle.set_hold(held)
@@ -225,6 +261,9 @@ class Pair:
     def set_restoring(self, restoring: bool) -> None:
         self.device.set_restoring(restoring)
         self.oracle.set_restoring(restoring)
+
+    def stats(self) -> DeviceStats:
+        return self.device.stats()
 
     def invariants(self) -> Sequence[str]:
         return [*self.device.invariants(), *self.oracle.invariants()]

@@ -11,7 +11,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from tests.device.machine.steps import MachineBase
 from tests.device.making import P2
 from tests.device.strategies.frames import Intent, frames, plain_submits
-from tests.device.strategies.tables import TableIntent, everyone, tables
+from tests.device.strategies.tables import TableIntent, tables
 from twisted_aotx.wire.numbers import Operation
 
 
@@ -21,15 +21,14 @@ class ClientRules(MachineBase):
     """
 
     @initialize(
-        start=st.integers(0, 2**40),
+        start=st.one_of(st.integers(0, 2**40), st.integers(2**62, 2**62 + 9)),
         quota=st.sampled_from((0, 0, 0, 0, 0, 2, 3, None)),
     )
     def begin(self, start: int, quota: int | None) -> None:
         """Any clock; usually everybody is granted everything but a number."""
         self.now = start
         if quota is not None:
-            self._publish(0, everyone(self.capacities, quota).packet(0), None)
-            self._tick()
+            self._grant_everyone(quota)
 
     @rule(data=st.data())
     def install(self, data: st.DataObject) -> None:

@@ -14,6 +14,7 @@ from tests.device.strategies.engines import Report, emissions, openings, reports
 from twisted_aotx.orders import OpenOrder
 
 ROLES = (2, 3, 4)
+_flood_sizes = st.sampled_from((0, 1, 1000, 1024, 4096))
 
 
 class EngineRules(MachineBase):
@@ -102,6 +103,20 @@ class EngineRules(MachineBase):
         for _ in range(ticks):
             self.now += 1
             self._tick()
+
+    @precondition(lambda self: self._live())
+    @rule(which=st.integers(0, 10**6), count=st.integers(60, 70), size=_flood_sizes)
+    def flood(self, which: int, count: int, size: int) -> None:
+        """More than the ring of a slot takes; what does not fit is not taken."""
+        live = self._live()
+        order = live[which % len(live)]
+        for _ in range(count):
+            self.pair.report(order.slot, order.generation, EMIT, 0, b"f" * size)
+
+    @rule(row=st.integers(0, 3), available=st.sampled_from((False, True, True)))
+    def set_control(self, row: int, available: bool) -> None:
+        """The engine withdraws a control, or offers it again."""
+        self.pair.set_control(row, available)
 
     @rule(role=st.sampled_from(ROLES), active=st.sampled_from((False, True, True)))
     def set_engine(self, role: int, active: bool) -> None:

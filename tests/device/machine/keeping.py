@@ -29,11 +29,36 @@ class KeepingRules(MachineBase):
         """The store is done with its oldest records."""
         self._take_records()
         for _ in range(min(count, len(self.records))):
-            self.records.pop(0)
-            self.pair.finish_record(saved)
+            self._finish_record(saved)
         if ticked:
             self.now += 1
             self._tick()
+
+    @rule(
+        broken=st.sampled_from((False,) * 5 + (True,)),
+        quota=st.sampled_from((0, 0, 3, None)),
+        rested=st.sampled_from((1, 10**9, 10**12)),
+    )
+    def restart(self, broken: bool, quota: int | None, rested: int) -> None:
+        """Another activation takes over what the store has (`device.md` §11)."""
+        self.pair.close()
+        self.pair.free()
+        self._activate(self.epoch + 1)
+        self.now += rested
+        stored = self.kept.policy()
+        if broken:
+            self.pair.break_policy()
+        elif stored is not None:
+            self.pair.restore_policy(stored)
+        for source in self.kept.sources.values():
+            assert self.pair.restore_source(source) == 0
+        if quota is not None:
+            self._grant_everyone(quota)
+
+    @rule()
+    def flush(self) -> None:
+        """An orderly stop is near: usage is committed whatever the review's state."""
+        self.pair.flush()
 
     @precondition(lambda self: self.oracle.state.store.untaken)
     @rule()

@@ -38,8 +38,8 @@ class MediaRules(MachineBase):
     Frames of uploads in order and out of it; jobs done late, well or badly.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def _activate(self, epoch: int) -> None:
+        super()._activate(epoch)
         self.jobs: list[MediaJob] = []
         self.old_jobs: list[MediaJob] = []
 

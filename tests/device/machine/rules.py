@@ -14,7 +14,7 @@ from tests.device.machine.clients import ClientRules
 from tests.device.machine.engines import EngineRules
 from tests.device.machine.keeping import KeepingRules
 from tests.device.machine.media import MediaRules
-from tests.device.making import EPOCH, SECOND
+from tests.device.making import SECOND
 from tests.device.oracle.kernel_engine import due_ns
 from tests.device.oracle.state import ACTIVE, QUEUED
 from tests.device.strategies.engines import Step, steps
@@ -72,6 +72,11 @@ class DeviceRules(ClientRules, EngineRules, MediaRules, KeepingRules):
     def set_hold(self, held: bool) -> None:
         self.pair.set_hold(held)
 
+    @rule(watched=st.booleans())
+    def watch(self, watched: bool) -> None:
+        """A gateway waits for progress, or none does any more."""
+        self.pair.watch(watched)
+
     @rule(ticks=st.integers(1, 3))
     def restore(self, ticks: int) -> None:
         """Ticks while the store is being read: nothing moves, not even the clock."""
@@ -111,17 +116,17 @@ class DeviceRules(ClientRules, EngineRules, MediaRules, KeepingRules):
                 intents.append(Intent(operation, owner, addressed=False))
         for intent in intents:
             channel = self._some_channel()
-            self._publish(channel, intent.packet(EPOCH, state.revision), None)
+            self._publish(channel, intent.packet(self.epoch, state.revision), None)
         self._tick()
 
     def teardown(self) -> None:
         try:
-            self._wind_up()
+            self.wind_up()
         finally:
             self.pair.close()
             self.pair.free()
 
-    def _wind_up(self) -> None:
+    def wind_up(self) -> None:
         """Let everything queued be leased or expire, then read all of it."""
         self.pair.set_hold(False)
         self._audit()

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 
 from hypothesis.stateful import RuleBasedStateMachine
 
+from tests.device.machine.kept import Kept
 from tests.device.making import EPOCH, HASH_KEY, SEED_KEY
 from tests.device.model import Oracle
 from tests.device.pair import Pair
 from tests.device.stepped import HasFacts
 from tests.device.strategies.frames import Intent
+from tests.device.strategies.tables import everyone
 from twisted_aotx.device.host import Device
 from twisted_aotx.limits import PACKET_BYTES_MAX, Capacities
-from twisted_aotx.orders import OpenOrder, StoreRecord
+from twisted_aotx.orders import OpenOrder, SourceRecord, StoreRecord
 
 
 class MachineBase(RuleBasedStateMachine):
@@ -26,27 +28,36 @@ class MachineBase(RuleBasedStateMachine):
     capacities: Capacities
     engines: Sequence[HasFacts]
 
-    def make_device(self) -> Device:
+    def make_device(self, epoch: int) -> Device:
         raise NotImplementedError
+
+    def make_pair(self, device: Device, oracle: Oracle) -> Pair:
+        return Pair(device, oracle)
 
     def __init__(self) -> None:
         super().__init__()
+        self.now = 0
+        self.sent: list[bytes] = []
+        #: Requests with an id of their own.
+        self.submitted = 0
+        self.kept = Kept()
+        self._activate(EPOCH)
+
+    def _activate(self, epoch: int) -> None:
+        """A runtime starts; whatever was under way is gone."""
+        self.epoch = epoch
         self.oracle = Oracle(
             self.capacities,
-            epoch=EPOCH,
+            epoch=epoch,
             hash_key=HASH_KEY,
             seed_key=SEED_KEY,
             engines=self.engines,
         )
-        self.pair = Pair(self.make_device(), self.oracle)
-        self.now = 0
+        self.pair = self.make_pair(self.make_device(epoch), self.oracle)
         #: What engines know: the newest lease of each slot, ended or not.
         self.opened: dict[int, OpenOrder] = {}
-        self.sent: list[bytes] = []
         #: What the store has taken and is not done with.
         self.records: list[StoreRecord] = []
-        #: Requests with an id of their own.
-        self.submitted = 0
 
     def _channel(self, wanted: int) -> int | None:
         """A peer's channel that a frame can be published in, or None."""
@@ -64,10 +75,15 @@ class MachineBase(RuleBasedStateMachine):
             return
         self.pair.publish(channel, packet, length=length)
 
+    def _grant_everyone(self, quota: int) -> None:
+        """The first table: everything but a number; *quota* 0 is no limit."""
+        self._publish(0, everyone(self.capacities, quota).packet(0), None)
+        self._tick()
+
     def _send(self, intent: Intent, wanted: int) -> None:
         channel = self._channel(wanted)
         if channel is not None:
-            packet = intent.packet(EPOCH, self.oracle.state.revision)
+            packet = intent.packet(self.epoch, self.oracle.state.revision)
             self.sent.append(packet)
             self._publish(channel, packet, intent.damage.length)
 
@@ -81,13 +97,21 @@ class MachineBase(RuleBasedStateMachine):
     def _take_records(self) -> None:
         self.records += self.pair.records()
 
+    def _finish_record(self, saved: bool) -> None:
+        """What became of the oldest record."""
+        record = self.records.pop(0)
+        if saved:
+            size = record.size if isinstance(record, SourceRecord) else 0
+            data = self.pair.record_bytes(record, 0, size) if size else b""
+            self.kept.save(record, data)
+        self.pair.finish_record(saved)
+
     def _save_all(self) -> None:
         """Every record that there is; replies that waited come."""
         while self.oracle.state.store.sent:
             self._take_records()
-            for _ in self.records:
-                self.pair.finish_record(True)
-            self.records.clear()
+            while self.records:
+                self._finish_record(True)
             self._tick()
 
     def _some_channel(self) -> int:

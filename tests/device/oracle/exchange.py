@@ -132,7 +132,7 @@ def _append(state: State, lease: Lease, take: list[Event], *, ended: bool) -> bo
     entry = lease.entry
     data = b"".join(event.data for event in take)
     if len(entry.output) + len(data) > state.capacities.output_bytes:
-        outcome = Outcome(phase=CANCELLED, status=413, cancel=1)
+        outcome = Outcome(event="overflow", phase=CANCELLED, status=413, cancel=1)
         if ended:
             decide(lease, outcome)
         else:
@@ -153,23 +153,28 @@ def _handle(state: State, lease: Lease, event: Event) -> None:
             or tokens > state.capacities.sequence_tokens
             or -(-tokens // PAGE) > entry.pages
         ):
-            stop(state, lease, Outcome(phase=FAILED, status=400))
+            why = "opened, tokens do not fit"
+            stop(state, lease, Outcome(event=why, phase=FAILED, status=400))
         else:
+            state.note(PREPARING, "opened, tokens fit", RUNNING)
             entry.prompt_tokens = event.value
             entry.phase = RUNNING
             entry.changed_ns = state.now
     elif entry.phase == PREPARING and event.kind == REFUSED:
-        decide(lease, Outcome(phase=FAILED, status=_failure(event.value)))
+        decide(lease, _failed("refused", event.value))
     elif entry.phase == RUNNING and event.kind == DONE and event.value in (1, 2):
-        decide(lease, Outcome(phase=COMPLETED, status=0, finish=event.value))
+        why = f"done({event.value})"
+        outcome = Outcome(event=why, phase=COMPLETED, status=0, finish=event.value)
+        decide(lease, outcome)
     elif entry.phase == RUNNING and event.kind == FAIL:
-        decide(lease, Outcome(phase=FAILED, status=_failure(event.value)))
+        decide(lease, _failed("failed", event.value))
     elif event.kind in ENDING:
         # A fault, but the engine has ended the lease itself: no stop after these.
-        decide(lease, Outcome(phase=FAILED, status=503))
+        decide(lease, _failed("fault", 503))
     else:
-        stop(state, lease, Outcome(phase=FAILED, status=503))
+        stop(state, lease, _failed("fault", 503))
 
 
-def _failure(status: int) -> int:
-    return status if 400 <= status <= 599 else 503
+def _failed(event: str, status: int) -> Outcome:
+    known = status if 400 <= status <= 599 else 503
+    return Outcome(event=event, phase=FAILED, status=known)

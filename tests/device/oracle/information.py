@@ -19,7 +19,11 @@ def information(state: State, grant: Grant, *, metrics: bool) -> bytes:
         for role in sorted(state.models)
         if state.models[role].active and grant.roles >> role & 1
     ]
-    controls = [row for model in models for row in model.controls]
+    controls = [
+        _control(row, model.doses(at))
+        for model in models
+        for at, row in enumerate(model.controls)
+    ]
     media = state.media
     audio = media.is_on and WAV in media.families
     head = bytearray(192)
@@ -65,19 +69,19 @@ def information(state: State, grant: Grant, *, metrics: bool) -> bytes:
         struct.pack("<II32s", model.role, model.modalities, model.sha256)
         for model in models
     ]
-    return bytes(head) + b"".join([*rows, *map(_control, controls)])
+    return bytes(head) + b"".join([*rows, *controls])
 
 
-def _control(row: ControlRow) -> bytes:
-    doses = row.doses + (0,) * (16 - len(row.doses))
+def _control(row: ControlRow, offered: tuple[int, ...]) -> bytes:
+    doses = offered + (0,) * (16 - len(offered))
     return struct.pack(
         "<6IQ32s32s16i",
         row.role,
         1,
-        int(bool(row.doses)),
+        int(bool(offered)),
         row.positions,
         1,
-        len(row.doses),
+        len(offered),
         row.layers,
         row.name.encode(),
         row.qualification_sha256,

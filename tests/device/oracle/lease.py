@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.device.oracle.requests import named_controls
 from tests.device.oracle.state import (
     CANCELLED,
     FAILED,
@@ -14,12 +15,14 @@ from tests.device.oracle.state import (
     RUNNING,
     Entry,
     Lease,
+    Model,
     Outcome,
     State,
 )
 from twisted_aotx.orders import StopOrder
 
 SECOND = 1_000_000_000
+_UNAVAILABLE = Outcome(event="lease check fails", phase=FAILED, status=503)
 
 
 def work(state: State) -> None:
@@ -31,6 +34,7 @@ def work(state: State) -> None:
             decide(
                 lease,
                 Outcome(
+                    event="engine lost",
                     phase=CANCELLED if running else FAILED,
                     status=503,
                     cancel=int(running),
@@ -41,13 +45,15 @@ def work(state: State) -> None:
         model.active = model.reported_active
         model.lost = False
     _lease_check(state, lost)
-    _end_where(state, 403, lambda entry: not _is_current(state, entry))
+    revoked = Outcome(event="revoked", phase=CANCELLED, status=403, cancel=1)
+    _end_where(state, revoked, lambda entry: not _is_current(state, entry))
     limit = state.capacities.request_seconds * SECOND
-    _end_where(state, 504, lambda entry: state.now - entry.opened_ns > limit)
+    overdue = Outcome(event="deadline", phase=CANCELLED, status=504, cancel=1)
+    _end_where(state, overdue, lambda entry: state.now - entry.opened_ns > limit)
     for slot in sorted(state.leases):
         lease = state.leases[slot]
         if lease.entry.cancel:
-            stop(state, lease, Outcome(phase=CANCELLED, status=409, cancel=1))
+            stop(state, lease, _cancelled(409))
     _lease(state)
 
 
@@ -56,8 +62,12 @@ def decide(lease: Lease, outcome: Outcome) -> None:
     if lease.outcome is not None:
         return
     if lease.entry.cancel:
-        outcome = Outcome(phase=CANCELLED, status=lease.entry.status, cancel=1)
+        outcome = _cancelled(lease.entry.status)
     lease.outcome = outcome
+
+
+def _cancelled(status: int) -> Outcome:
+    return Outcome(event="cancel", phase=CANCELLED, status=status, cancel=1)
 
 
 def stop(state: State, lease: Lease, outcome: Outcome) -> None:
@@ -77,9 +87,8 @@ def _is_current(state: State, entry: Entry) -> bool:
     return entry.principal in state.grants and entry.revision == state.revision
 
 
-def _end_where(state: State, status: int, ended: Callable[[Entry], bool]) -> None:
-    """Cancel with *status* every active request that *ended* names."""
-    outcome = Outcome(phase=CANCELLED, status=status, cancel=1)
+def _end_where(state: State, outcome: Outcome, ended: Callable[[Entry], bool]) -> None:
+    """Give *outcome* to every active request that *ended* names."""
     leases = {lease.entry.key: lease for lease in state.leases.values()}
     for entry in sorted(state.entries.values(), key=lambda entry: entry.sequence):
         if entry.phase == QUEUED and ended(entry):
@@ -97,7 +106,7 @@ def _lease_check(state: State, lost: set[int]) -> None:
     for entry in sorted(state.queued(), key=lambda entry: entry.role):
         model = state.models[entry.role]
         if entry.role in lost or not model.active or model.sha256 != entry.model_sha256:
-            state.finish_entry(entry, Outcome(phase=FAILED, status=503))
+            state.finish_entry(entry, _UNAVAILABLE)
 
 
 def _lease(state: State) -> None:
@@ -108,11 +117,24 @@ def _lease(state: State) -> None:
         free = set(range(1, state.capacities.slots)) - set(state.leases)
         if not free:
             break
+        if not _is_selectable(state.models[entry.role], entry):
+            state.finish_entry(entry, _UNAVAILABLE)
+            continue
         slot = min(free)
         state.generations[slot] += 1
         lease = Lease(entry=entry, slot=slot, generation=state.generations[slot])
+        state.note(QUEUED, "leased", PREPARING)
         entry.phase = PREPARING
         entry.changed_ns = state.now
         state.leases[slot] = lease
         if entry.prompt.forbidden:
-            decide(lease, Outcome(phase=FAILED, status=400))
+            decide(lease, Outcome(event="refused markers", phase=FAILED, status=400))
+
+
+def _is_selectable(model: Model, entry: Entry) -> bool:
+    """Whether the engine still offers what was selected at admission."""
+    selection = entry.selection
+    if selection is None:
+        return True
+    (row,) = named_controls(model, selection.qualification_sha256)
+    return selection.dose in model.doses(row)

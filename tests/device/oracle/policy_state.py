@@ -69,6 +69,8 @@ class Policy:
     ledger: dict[Key, list[int]] = attrs.field(factory=dict)
     completed: int = 0
     refused: int = 0
+    #: Of these, the ones that were passed over in state error.
+    passed_over: int = 0
     interrupted: int = 0
     decision: int = 0
     last_result: int = 0
@@ -98,6 +100,7 @@ class Policy:
         if self.broken and len(self.records) > USAGE_RECORDS:
             self.frontier = self.records.pop(0).number
             self.refused += 1
+            self.passed_over += 1
 
     @property
     def is_pressing(self) -> bool:

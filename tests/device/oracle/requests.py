@@ -15,6 +15,7 @@ from tests.device.oracle.state import (
     RUNNING,
     Entry,
     Grant,
+    Model,
     Outcome,
     State,
 )
@@ -65,6 +66,7 @@ def submit(state: State, grant: Grant, frame: Frame) -> bytes:
         sequence=state.admitted,
     )
     state.entries[entry.key] = entry
+    state.note(0, "admitted", QUEUED)
     for _, source in prompt.references:
         source.leases += 1
     return reply(frame, state.epoch, 202, phase=QUEUED)
@@ -98,6 +100,12 @@ def _check_submit(state: State, grant: Grant, frame: Frame) -> int:
     return 0
 
 
+def named_controls(model: Model, digest: bytes) -> list[int]:
+    """The rows whose qualification digest is *digest*."""
+    rows = enumerate(model.controls)
+    return [at for at, row in rows if row.qualification_sha256 == digest]
+
+
 def check_selector(state: State, frame: Frame) -> tuple[Selection | None, int]:
     """Row 10: shape 400, then availability 503 (`wire.md` §8); 0 when it holds."""
     if frame.selector_bytes == 0:
@@ -112,9 +120,9 @@ def check_selector(state: State, frame: Frame) -> tuple[Selection | None, int]:
     if not any(digest):
         return None, 400
     role = u32(frame.packet, 72)
-    rows = state.models[role].controls if role == DEFAULT_ROLE else ()
-    named = [row for row in rows if row.qualification_sha256 == digest]
-    if len(named) != 1 or dose not in named[0].doses:
+    model = state.models[role]
+    named = named_controls(model, digest) if role == DEFAULT_ROLE else []
+    if len(named) != 1 or dose not in model.doses(named[0]):
         return None, 503
     return Selection(qualification_sha256=digest, dose=dose), 0
 
@@ -147,11 +155,13 @@ def cancel(state: State, grant: Grant, frame: Frame) -> bytes:
     if frame.cursor != 0:
         return reply(frame, state.epoch, 409, phase=entry.phase)
     if entry.phase == QUEUED:
-        outcome = Outcome(phase=CANCELLED, status=409, cancel=1)
+        outcome = Outcome(event="cancel", phase=CANCELLED, status=409, cancel=1)
         state.finish_entry(entry, outcome)
     elif entry.phase in (PREPARING, RUNNING):
         entry.cancel = 1
         entry.status = 409
+    else:
+        state.note(entry.phase, "cancel", entry.phase, entry.status)
     return _window(state, frame, entry)
 
 

@@ -7,6 +7,7 @@ and shares no code with the kernels.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 #: Request phases (`wire.md` §3).
 QUEUED, PREPARING, RUNNING, COMPLETED, FAILED, CANCELLED = 1, 2, 3, 4, 5, 6
 ACTIVE = (QUEUED, PREPARING, RUNNING)
+PHASES = ("–", "queued", "preparing", "running", "completed", "failed", "cancelled")
 
 #: Span classes (`device.md` §5).
 TEMPLATE, CALLER, LINK = 0, 1, 2
@@ -64,6 +66,12 @@ class Model:
     reported_active: bool = True
     #: Lost since the last work step: its leases end there, even if it is back.
     lost: bool = False
+    #: Rows of `controls` that the engine has withdrawn.
+    withdrawn: set[int] = attrs.field(factory=set)
+
+    def doses(self, row: int) -> tuple[int, ...]:
+        """Those of control *row* that may be selected now."""
+        return () if row in self.withdrawn else self.controls[row].doses
 
 
 @attrs.define(kw_only=True)
@@ -115,6 +123,8 @@ class Entry:
 class Outcome:
     """How a lease ends in the commit of this tick."""
 
+    #: What ends it, as the table of request states in `device.md` §9 names it.
+    event: str
     phase: int
     status: int
     cancel: int = 0
@@ -194,6 +204,10 @@ class State:
     unread: set[int] = attrs.field(factory=set)
     last_channel: int = 0
     replied: list[int] = attrs.field(factory=list)
+    #: Frames answered so far.
+    answered: int = 0
+    #: How often each transition of `device.md` §9 was made: (from, event, to, status).
+    transitions: Counter[tuple[str, str, str, int]] = attrs.field(factory=Counter)
 
     @property
     def pages_max(self) -> int:
@@ -211,9 +225,11 @@ class State:
         mailbox.packet = packet
         mailbox.length = len(packet)
         self.replied.append(channel)
+        self.answered += 1
 
-    def grant_of(self, principal: bytes) -> Grant:
-        return self.grants[principal]
+    def note(self, before: int, event: str, after: int, status: int = 0) -> None:
+        """A request went from one phase to another."""
+        self.transitions[PHASES[before], event, PHASES[after], status] += 1
 
     def active_requests(self, principal: bytes) -> int:
         """Counted by principal id, all revisions (`device.md` §2)."""
@@ -232,6 +248,7 @@ class State:
     def finish_entry(self, entry: Entry, outcome: Outcome) -> None:
         """The terminal transition (`device.md` §9)."""
         assert entry.phase in ACTIVE
+        self.note(entry.phase, outcome.event, outcome.phase, outcome.status)
         entry.phase = outcome.phase
         entry.status = outcome.status
         entry.cancel = outcome.cancel

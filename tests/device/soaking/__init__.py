@@ -1,0 +1,3 @@
+"""
+The rules of the state machine, drawn from a seed for as long as there is time.
+"""
