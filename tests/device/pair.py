@@ -140,7 +140,7 @@ class Pair:
         """The phases of the device's sources; a copy of its tables costs its time."""
         if not self._has_media:
             return []
-        phases: list[int] = self.device.snapshot()["m_phase"].tolist()
+        phases: list[int] = self.device.look()["m_phase"].tolist()
         return phases
 
     def watch(self, watched: bool) -> None:

@@ -9,6 +9,7 @@ What engines report, judged (`device.md` §9, §10).
 | done(1), done(2) | after opened | fault |
 | failed(status) | after opened | fault |
 | another generation's | never | dropped and counted [D4] |
+| from the host, of a kernel engine's lease | never | dropped and counted |
 
 A fault counts as failed(503). A status outside 400..599 counts as 503.
 """
@@ -30,6 +31,7 @@ from twisted_aotx.device.numbers import (
     FAILED,
     FINISH_LENGTH,
     FINISH_STOP,
+    KIND_KERNEL,
     TOO_LARGE,
     UNAVAILABLE,
 )
@@ -128,17 +130,26 @@ def _overflow(D: Any, slot: Any) -> None:
 
 
 @dev
+def _collect_said(D: Any, slot: Any) -> None:
+    """Handle what the kernel engine of *slot* said in this tick; less than a take."""
+    for n in range(D.k_events[slot]):
+        if D.s_end[slot] == 0:
+            _handle(D, slot, D.k_kind[slot][n], D.k_value[slot][n], D.k_size[slot][n])
+
+
+@dev
 def collect_lease(H: Any, D: Any, slot: Any) -> None:
     """
     Handle the events of *slot*'s lease in order, as far as one take goes.
     """
+    in_kernels = D.role_kind[D.s_role[slot]] == KIND_KERNEL
     head = H.e_head[slot]
     tail = load_acquire(H.e_tail, slot)
     emissions = i64(0)
     while head < tail and D.s_end[slot] == 0:
         at = head & (EVENTS - 1)
         size = H.e_size[slot][at]
-        if H.e_generation[slot][at] != D.s_generation[slot]:
+        if in_kernels or H.e_generation[slot][at] != D.s_generation[slot]:
             D.dropped_events += 1
         else:
             if H.e_kind[slot][at] == EV_EMIT:
@@ -148,4 +159,6 @@ def collect_lease(H: Any, D: Any, slot: Any) -> None:
             _handle(D, slot, H.e_kind[slot][at], H.e_value[slot][at], size)
         head += 1
         D.take_events[slot] += 1
+    if in_kernels:
+        _collect_said(D, slot)
     _overflow(D, slot)

@@ -27,6 +27,7 @@ from twisted_aotx.device.numbers import (
     EVENTS,
     FAILED,
     KIND_HOST,
+    KIND_KERNEL,
 )
 from twisted_aotx.device.philox import philox_u64
 from twisted_aotx.device.progress import note_change
@@ -142,8 +143,14 @@ def append(H: Any, D: Any, B: Any, lane: Any, lanes: Any) -> None:
     """All lanes: copy the takes behind what the results hold."""
     for n in range(D.live):
         slot = D.live_list[n]
-        if D.take_bytes[slot] > 0:
-            output = B[D.s_request[slot]]["output"]
+        if D.take_bytes[slot] == 0:
+            continue
+        request = D.s_request[slot]
+        output = B[request]["output"]
+        if D.role_kind[D.s_role[slot]] == KIND_KERNEL:
+            total, size = D.r_total[request], D.take_bytes[slot]
+            copy_bytes(output, total, D.k_out[slot], 0, size, lane, lanes)
+        else:
             _append_take(H, D, output, slot, lane, lanes)
 
 

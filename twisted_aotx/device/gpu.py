@@ -235,6 +235,10 @@ class CUDALaunch:
         """See `Launch.snapshot`."""
         return self.device.copy_to_host(), self.bulk.copy_to_host()
 
+    def look(self) -> Any:
+        """See `Launch.look`."""
+        return self.device.copy_to_host()
+
 
 @cache
 def _jit(function: Any, threads: int) -> Any:

@@ -282,6 +282,10 @@ class Device:
         """A copy of region D, one record (`tables.device_dtype`)."""
         return self._launch.snapshot()[0][0]
 
+    def look(self) -> Any:
+        """Region D, one record, to be read before the next tick."""
+        return self._launch.look()[0]
+
     def digest(self) -> str:
         """
         SHA-256 of the regions D, B and P, for comparing targets and for tests that
@@ -294,4 +298,4 @@ class Device:
 
     def invariants(self) -> list[str]:
         """Every broken invariant of every table, as sentences; empty when all hold."""
-        return find_violations(self.snapshot())
+        return find_violations(self.look())

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from twisted_aotx.device.bits import BITMAP_WORDS
 from twisted_aotx.device.media_invariants import find_media_violations
 from twisted_aotx.device.numbers import (
     COMPLETED,
@@ -91,7 +92,11 @@ def _quotas(D: Any) -> Iterator[str]:
 
 def _members(words: Any) -> set[int]:
     return {
-        64 * w + b for w in range(16) for b in range(64) if (int(words[w]) >> b) & 1
+        64 * at + bit
+        for at, word in enumerate(map(int, words[:BITMAP_WORDS]))
+        if word
+        for bit in range(64)
+        if word >> bit & 1
     }
 
 

@@ -1,8 +1,10 @@
 """
 The engine that runs inside the kernels: drives the reference model (`device.md` §17).
 
-It uses the slot mailboxes exactly as an engine on the host does, so every rule of the
-engine boundary holds for it without a special case.
+It takes its orders from the slot mailboxes as an engine on the host does, and what it
+says is judged like anything that is reported (`events`). It does not post events: a
+slot's ring has one writer, and an engine on the host may still be writing of the lease
+before [D4]. What one step says is listed instead, and taken in the same tick.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from twisted_aotx.device.backend import dev, i64, load_acquire, store_release
-from twisted_aotx.device.engine_mail import post_event
 from twisted_aotx.device.numbers import (
     EV_DONE,
     EV_EMIT,
@@ -35,13 +36,36 @@ from twisted_aotx.device.reference_sources import (
 )
 from twisted_aotx.limits import Capacities
 
+#: What one step says at most: opened, an emission, done.
+KERNEL_EVENTS_MAX = 3
+
 
 def kernel_engine_fields(capacities: Capacities) -> list[Any]:
-    """Per slot what a step wrote, and how far the check of its sources is."""
+    """
+    Per slot what a step wrote and said, and how far the check of its sources is.
+
+    `k_events` of the slot's entries are of this tick; the bytes of `k_out` are those of
+    the one emission that may be among them.
+    """
+    said = (capacities.slots, KERNEL_EVENTS_MAX)
     return [
         ("k_out", "u1", (capacities.slots, REFERENCE_TOKENS_PER_TICK)),
+        ("k_events", "<i8", (capacities.slots,)),
+        ("k_kind", "<i8", said),
+        ("k_value", "<i8", said),
+        ("k_size", "<i8", said),
         *check_fields(capacities),
     ]
+
+
+@dev
+def _say(D: Any, slot: Any, kind: Any, value: Any, size: Any) -> None:
+    """One event of the lease in *slot*; *size* bytes of `k_out` belong to it."""
+    at = D.k_events[slot]
+    D.k_kind[slot][at] = kind
+    D.k_value[slot][at] = value
+    D.k_size[slot][at] = size
+    D.k_events[slot] = at + 1
 
 
 @dev
@@ -68,7 +92,7 @@ def _accept(H: Any, D: Any, slot: Any) -> None:
 
 
 @dev
-def _check(H: Any, D: Any, P: Any, slot: Any) -> None:
+def _check(D: Any, P: Any, slot: Any) -> None:
     """Go on with the sources; report the sequence as opened, or as refused."""
     verdict = check_more(D, P, slot, D.s_request[slot])
     if verdict == CHECK_GOES_ON:
@@ -79,11 +103,12 @@ def _check(H: Any, D: Any, P: Any, slot: Any) -> None:
         D.ref_running[slot] = 0
         kind = i64(EV_REFUSED)
         value = i64(UNAVAILABLE)
-    post_event(H, slot, D.s_generation[slot], kind, value, D.k_out[slot], i64(0))
+    _say(D, slot, kind, value, i64(0))
 
 
 @dev
 def _drive(H: Any, D: Any, P: Any, slot: Any) -> None:
+    D.k_events[slot] = 0
     if D.s_end[slot] != 0:
         return
     # An order of the slot's last lease may still wait for an engine on the host.
@@ -93,16 +118,16 @@ def _drive(H: Any, D: Any, P: Any, slot: Any) -> None:
     if generation != D.s_generation[slot] or D.ref_running[slot] == 0:
         return
     if D.k_source[slot] >= 0:
-        _check(H, D, P, slot)
+        _check(D, P, slot)
     if D.k_source[slot] >= 0 or D.ref_running[slot] == 0:
         return
     size, tokens, finish = ref_step(
         D, slot, D.now, D.k_out[slot], i64(REFERENCE_TOKENS_PER_TICK)
     )
     if tokens > 0:
-        post_event(H, slot, generation, EV_EMIT, tokens, D.k_out[slot], size)
+        _say(D, slot, i64(EV_EMIT), tokens, size)
     if finish != 0:
-        post_event(H, slot, generation, EV_DONE, finish, D.k_out[slot], i64(0))
+        _say(D, slot, i64(EV_DONE), finish, i64(0))
 
 
 @dev

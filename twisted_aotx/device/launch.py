@@ -54,6 +54,9 @@ class Launch(Protocol):
     def snapshot(self) -> tuple[Any, Any]:
         """Copies of the regions D and B."""
 
+    def look(self) -> Any:
+        """Region D, to be read before the next tick: a copy where it lies elsewhere."""
+
 
 class CPULaunch:
     """
@@ -115,6 +118,10 @@ class CPULaunch:
     def snapshot(self) -> tuple[Any, Any]:
         """See `Launch.snapshot`."""
         return self.device.copy(), self.bulk.copy()
+
+    def look(self) -> Any:
+        """See `Launch.look`."""
+        return self.device
 
 
 def launcher(backend: str, regions: tables.Regions) -> Launch:

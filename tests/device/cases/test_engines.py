@@ -4,10 +4,13 @@ What engines report, at its limits and out of order (`device.md` §9, §10, D5, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.device.capacities import SMALL
 from tests.device.cases.starting import Start, result, started
+from tests.device.driver import Driver
 from tests.device.making import (
     DONE,
     EMIT,
@@ -17,7 +20,10 @@ from tests.device.making import (
     P2,
     REFUSED,
     grant,
+    kernel_engine,
+    played_engine,
 )
+from twisted_aotx.limits import EVENTS_PER_SLOT
 from twisted_aotx.wire.numbers import Phase
 
 TOKENS = SMALL.sequence_tokens
@@ -210,3 +216,48 @@ def test_output_that_fits_exactly(start: Start) -> None:
     assert result(reply) == (Phase.COMPLETED, 0, 0, 1)
     assert data == b"a" * (SMALL.output_bytes - 10) + b"bbbbcccccc"
     assert reply.sampled_tokens == 5
+
+
+def served_by_kernels(
+    driver: Driver, number: int, meanwhile: Callable[[], object]
+) -> tuple[int, tuple[int, int, int, int], bytes]:
+    """Ticks, result and output of a request; *meanwhile* happens before each tick."""
+    driver.submit(number, role=4, limit=64)
+    for ticks in range(20):
+        meanwhile()
+        reply, data = driver.read(number)
+        if reply.phase not in (Phase.QUEUED, Phase.PREPARING, Phase.RUNNING):
+            return ticks, result(reply), data
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize("newer", [0, 1])
+@pytest.mark.parametrize("kind", [OPENED, REFUSED, EMIT, DONE, FAILED])
+def test_another_engines_reports_of_a_slot_that_kernels_have(
+    start: Start, kind: int, newer: int
+) -> None:
+    """
+    D4: the slot was an engine's on the host, whose reports fill the ring and keep
+    coming, of its own lease and of the one after. Nothing of it is heard.
+    """
+    engines = [
+        played_engine(2, capacity=1, sequence_tokens=TOKENS),
+        kernel_engine(4, capacity=1, sequence_tokens=TOKENS),
+    ]
+    driver = start(engines=engines)
+    driver.install(grant(models=0b10100, tokens=64, requests=8))
+    expected = served_by_kernels(driver, 1, lambda: None)
+    driver.submit(2)
+    (order,) = driver.opens()
+    driver.cancel(2)
+
+    def report() -> bool:
+        generation = order.generation + newer
+        return driver.device.report(order.slot, generation, kind, 1, b"late")
+
+    for _ in range(EVENTS_PER_SLOT):
+        assert report()
+    assert not report()
+
+    assert served_by_kernels(driver, 3, report) == expected
+    assert expected[1] == (Phase.COMPLETED, 0, 0, 2)

@@ -52,6 +52,7 @@ class KeepingRules(MachineBase):
             self.pair.restore_policy(stored)
         for source in self.kept.sources.values():
             assert self.pair.restore_source(source) == 0
+        self._check_invariants()
         if quota is not None:
             self._grant_everyone(quota)
 

@@ -91,6 +91,10 @@ class MachineBase(RuleBasedStateMachine):
         self.pair.tick(self.now)
         for channel in self.pair.collect():
             self.pair.reply(channel)
+        self._check_invariants()
+
+    def _check_invariants(self) -> None:
+        """Tables change in ticks, and when an activation begins."""
         broken = list(self.pair.invariants())
         assert broken == [], broken
 

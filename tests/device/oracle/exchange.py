@@ -92,6 +92,11 @@ def commit(state: State) -> None:
 def _collect(state: State, lease: Lease) -> None:
     """One take of one lease, and what the engine reported around it."""
     reports = state.reports[lease.slot]
+    if state.models[lease.entry.role].kernel is not None and lease.outcome is None:
+        # Whatever the host reports here is of another lease.
+        state.dropped_events += len(reports)
+        reports.clear()
+        reports = lease.said
     take: list[Event] = []
     while reports and lease.outcome is None:
         event = reports[0]

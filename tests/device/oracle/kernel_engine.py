@@ -97,7 +97,7 @@ def step(state: State, lease: Lease, sequence: Sequence, rate: int) -> None:
             return
         prompt = lease.entry.prompt
         rows = sum(source.rows for _, source in prompt.references)
-        _report(state, lease, OPENED, len(prompt.data) + rows)
+        _report(lease, OPENED, len(prompt.data) + rows)
         sequence.is_open = True
         sequence.first_ns = state.now
     data = bytearray()
@@ -113,9 +113,9 @@ def step(state: State, lease: Lease, sequence: Sequence, rate: int) -> None:
             if sequence.made == lease.entry.limit:
                 finish = 2
     if made:
-        _report(state, lease, EMIT, made, bytes(data))
+        _report(lease, EMIT, made, bytes(data))
     if finish:
-        _report(state, lease, DONE, finish)
+        _report(lease, DONE, finish)
 
 
 def _is_due(state: State, sequence: Sequence, rate: int) -> bool:
@@ -127,9 +127,7 @@ def due_ns(sequence: Sequence, rate: int) -> int:
     return sequence.first_ns + -(-sequence.made * 10**9 // rate)
 
 
-def _report(
-    state: State, lease: Lease, kind: int, value: int, data: bytes = b""
-) -> None:
-    state.reports[lease.slot].append(
+def _report(lease: Lease, kind: int, value: int, data: bytes = b"") -> None:
+    lease.said.append(
         Event(generation=lease.generation, kind=kind, value=value, data=data)
     )

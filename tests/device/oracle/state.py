@@ -142,6 +142,7 @@ class Lease:
     ordered: bool = False
     #: Its sequence, where the device's kernels are the engine.
     sequence: Sequence | None = None
+    said: list[Event] = attrs.field(factory=list)
     outcome: Outcome | None = None
 
 
