@@ -95,7 +95,7 @@ def submit(
 
 
 def withdraw(driver: Driver, row: ControlRow, available: bool = False) -> None:
-    driver.device.set_control(ROWS.index(row), available)  # type: ignore[attr-defined]
+    driver.device.set_control(ROWS.index(row), available)
 
 
 class TestInformation:

@@ -268,12 +268,8 @@ class Device:
 
     def free(self) -> None:
         """Close the eventfds; only after `run` has returned."""
-        for fd in (
-            self.doorbell,
-            self.broker_doorbell,
-            self.engine_doorbell,
-            self.store_doorbell,
-        ):
+        bells = self.broker_doorbell, self.engine_doorbell, self.store_doorbell
+        for fd in (self.doorbell, *bells):
             os.close(fd)
 
     # --- tests ------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from tests.device.making import (
     kernel_engine,
     played_engine,
 )
+from tests.device.stepped import HasFacts
 from twisted_aotx.limits import EVENTS_PER_SLOT
 from twisted_aotx.wire.numbers import Phase
 
@@ -240,7 +241,7 @@ def test_another_engines_reports_of_a_slot_that_kernels_have(
     D4: the slot was an engine's on the host, whose reports fill the ring and keep
     coming, of its own lease and of the one after. Nothing of it is heard.
     """
-    engines = [
+    engines: list[HasFacts] = [
         played_engine(2, capacity=1, sequence_tokens=TOKENS),
         kernel_engine(4, capacity=1, sequence_tokens=TOKENS),
     ]

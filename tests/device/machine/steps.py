@@ -105,8 +105,9 @@ class MachineBase(RuleBasedStateMachine):
         """What became of the oldest record."""
         record = self.records.pop(0)
         if saved:
-            size = record.size if isinstance(record, SourceRecord) else 0
-            data = self.pair.record_bytes(record, 0, size) if size else b""
+            data = b""
+            if isinstance(record, SourceRecord):
+                data = self.pair.record_bytes(record, 0, record.size)
             self.kept.save(record, data)
         self.pair.finish_record(saved)
 

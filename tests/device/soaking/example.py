@@ -48,7 +48,7 @@ class Example:
     seed: int
     number: int
     machines: Sequence[type[DeviceMachine]] = MACHINES
-    pair: type[CountedPair] = CountedPair
+    pair: Callable[[Device, Oracle, Tally], CountedPair] = CountedPair
 
     def _random(self, what: object) -> Random:
         return Random(f"{self.seed}/{self.number}/{what}")
@@ -118,7 +118,7 @@ def _rules(machine: type[DeviceRules]) -> dict[str, Any]:
 
 @functools.cache
 def _counted(
-    machine: type[DeviceMachine], pair: type[CountedPair]
+    machine: type[DeviceMachine], pair: Callable[[Device, Oracle, Tally], CountedPair]
 ) -> Callable[[Tally], DeviceMachine]:
     """One class for each: Hypothesis keeps what it knows of a class for good."""
 
