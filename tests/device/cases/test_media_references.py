@@ -191,3 +191,33 @@ def test_forbidden_markers_beside_links(driver: Driver) -> None:
     assert result(driver.read(1)[0]) == (Phase.FAILED, 400, 0, 0)
     assert list(driver.take_orders()) == []
     assert remove(driver, 2)[0] == 200
+
+
+LONG = part(b"x" * SMALL.prompt_bytes)
+UNKNOWN = reference(b"nobody's")
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        # The shape of the whole payload first …
+        ((UNKNOWN, part(b"", 3)), 400),
+        ((LONG, part(bytes(31), IMAGE)), 400),
+        # … then part by part.
+        ((UNKNOWN, part(b"\xff")), 404),
+        ((part(b"\xff"), UNKNOWN), 400),
+        ((UNKNOWN, LONG), 404),
+        ((LONG, UNKNOWN), 413),
+        ((LONG, part(b"\xff")), 413),
+        ((part(b"\xff"), LONG), 400),
+        ((part(b"[image:"), LONG), 400),
+        ((part(b"[image:" + b"x" * SMALL.prompt_bytes),), 413),
+        ((part(b"x" * (SMALL.prompt_bytes - 72)), UNKNOWN), 413),
+        ((part(b"x" * (SMALL.prompt_bytes - 74)), UNKNOWN), 404),
+    ],
+)
+def test_of_two_faults_one_is_told(
+    driver: Driver, parts: tuple[bytes, ...], status: int
+) -> None:
+    """`device.md` §5: which one follows from the order alone, so it never changes."""
+    assert driver.submit(1, payload=question(*parts)) == status

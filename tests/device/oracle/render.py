@@ -1,8 +1,10 @@
 """
 Rendering a SUBMIT payload and its span map (`device.md` §5, `wire.md` §8).
 
-First the shape of the whole payload, which is the first row of the rules; then the
-other rules from part to part, the first that is broken names the status.
+The pages name the rules, not which of two broken ones is told. Here the shape of the
+whole payload comes first (400). Then, part by part in order: strict UTF-8 (400), the
+room for what is rendered so far (413), links in it (400), and of a digest what its role
+can see (400) and whether the caller has it (404).
 """
 
 from __future__ import annotations
@@ -47,18 +49,23 @@ class _Text:
     limit: int
     data: bytearray = attrs.field(factory=bytearray)
     classes: bytearray = attrs.field(factory=bytearray)
+    linked: bool = False
     forbidden: bool = False
 
     def add(self, piece: bytes, span_class: int) -> None:
-        if len(self.data) + len(piece) > self.limit:
-            raise Refusal(413)
         start = len(self.data)
         self.data += piece
         self.classes += bytes([span_class]) * len(piece)
         if any(self._spelled(marker, start) for marker in LINKS):
-            raise Refusal(400)
+            self.linked = True
         if any(self._spelled(marker, start) for marker in FORBIDDEN):
             self.forbidden = True
+
+    def check(self) -> None:
+        if len(self.data) > self.limit:
+            raise Refusal(413)
+        if self.linked:
+            raise Refusal(400)
 
     def _spelled(self, marker: bytes, start: int) -> bool:
         """Whether a window that the last piece ended, and that touches text, is it."""
@@ -108,9 +115,9 @@ class _References:
     limit: int
     found: list[tuple[int, MediaSource]] = attrs.field(factory=list)
 
-    def add(self, kind: int, digest: bytes) -> bytes:
-        """The link of a digest part of *kind* in a user's message."""
-        head, modality, form = KINDS[kind]
+    def add(self, kind: int, digest: bytes) -> None:
+        """The source of a digest part of *kind* in a user's message."""
+        _, modality, form = KINDS[kind]
         if not self.media.is_on or form not in self.media.families:
             raise Refusal(400)
         if not self.modalities & modality:
@@ -124,7 +131,6 @@ class _References:
         if len(self.found) == self.limit:
             raise Refusal(413)
         self.found.append((kind, source))
-        return head + digest.hex().encode() + b"]"
 
 
 def render(
@@ -136,8 +142,8 @@ def render(
     Raises:
         Refusal: 400, 404, or 413 when more than *prompt_bytes* would be rendered.
     """
-    messages = _messages(payload)
     form = model.message_format
+    messages = _split(_Payload(payload))
     heads = (
         form.system_head[form.prefix_bytes :],
         form.user_head,
@@ -151,10 +157,11 @@ def render(
     for role, parts in messages:
         text.add(heads[role], TEMPLATE)
         for kind, piece in parts:
-            _part(kind, piece, text, references)
+            _part(text, references, kind, piece)
         text.add(tails[role], TEMPLATE)
     for span in (form.generation_head, form.think_open, form.think_close):
         text.add(span, TEMPLATE)
+    text.check()
     return Prompt(
         data=bytes(text.data),
         spans=text.spans(),
@@ -163,34 +170,40 @@ def render(
     )
 
 
-def _messages(payload: bytes) -> list[tuple[int, list[tuple[int, bytes]]]]:
-    """Role and (kind, bytes) of the parts of each message, if they fill *payload*."""
-    source = _Payload(payload)
+def _split(source: _Payload) -> list[tuple[int, list[tuple[int, bytes]]]]:
+    """(role, parts) per message; parts are (kind, bytes)."""
+    messages = []
     count = source.u32()
     if not 1 <= count <= 64:
         raise Refusal(400)
-    messages = []
     for _ in range(count):
         role, parts = source.u32(), source.u32()
         if role > 2 or not 1 <= parts <= 32:
             raise Refusal(400)
-        found = [(source.u32(), source.take(source.u32())) for _ in range(parts)]
-        for kind, piece in found:
-            is_digest = kind in KINDS and role == USER and len(piece) == 32
-            if kind != TEXT and not is_digest:
+        pieces = []
+        for _ in range(parts):
+            kind = source.u32()
+            piece = source.take(source.u32())
+            digest = role == USER and kind in KINDS and len(piece) == 32
+            if kind != TEXT and not digest:
                 raise Refusal(400)
-        messages.append((role, found))
-    if source.at != len(payload):
+            pieces.append((kind, piece))
+        messages.append((role, pieces))
+    if source.at != len(source.data):
         raise Refusal(400)
     return messages
 
 
-def _part(kind: int, piece: bytes, text: _Text, references: _References) -> None:
-    if kind != TEXT:
-        text.add(references.add(kind, piece), LINK)
+def _part(text: _Text, references: _References, kind: int, piece: bytes) -> None:
+    if kind == TEXT:
+        try:
+            piece.decode("utf-8", "strict")
+        except UnicodeDecodeError:
+            raise Refusal(400) from None
+        text.add(piece, CALLER)
+        text.check()
         return
-    try:
-        piece.decode("utf-8", "strict")
-    except UnicodeDecodeError:
-        raise Refusal(400) from None
-    text.add(piece, CALLER)
+    head, _, _ = KINDS[kind]
+    text.add(head + piece.hex().encode() + b"]", LINK)
+    text.check()
+    references.add(kind, piece)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -29,6 +29,8 @@ from twisted_aotx.device.host import Device
 _WEIGHTS = (0, 1, 1, 2, 3, 6)
 #: What would end most examples early or stand in everybody's way is rarer.
 _RARE = {"restart": 0.05, "flush": 0.1, "audit": 0.3, "flood": 0.3, "set_hold": 0.5}
+#: Rules drawn for one step at most, until one applies.
+_RULES_DRAWN_MAX = 32
 #: Without these nothing moves.
 _NEEDED = ("submit", "open", "serve", "tick_and_take", "save")
 
@@ -151,18 +153,21 @@ class _Played:
         self._shown = shown
 
     def step(self, random: Random, label: str) -> None:
-        """One rule of those that apply."""
-        names = [name for name in self._applicable() if self._weights[name]]
-        weights = [self._weights[name] for name in names]
-        name = random.choices(names, weights)[0]
+        """
+        The first rule drawn that applies: where it always does, whatever came before.
+        """
+        names, weights = list(self._weights), list(self._weights.values())
+        for name in random.choices(names, weights, k=_RULES_DRAWN_MAX):
+            if self._applies(name):
+                break
+        else:
+            return
         self.play(self._rules[name], random, label)
         self._tally.counts["steps"] += 1
         self._tally.rules[name] += 1
 
-    def _applicable(self) -> Iterator[str]:
-        for name, rule in sorted(self._rules.items()):
-            if all(holds(self._machine) for holds in rule.preconditions):
-                yield name
+    def _applies(self, name: str) -> bool:
+        return all(holds(self._machine) for holds in self._rules[name].preconditions)
 
     def play(self, rule: Any, random: Random, label: str) -> None:
         """Draw the arguments of *rule* and do it; one that finds none is left out."""
