@@ -179,9 +179,6 @@ LATE = {
     ("engines/llama/chat_template.py", "jinja2.sandbox"),
     # Whoever imports a maker need not have a reactor yet.
     ("engines/llama/maker.py", "twisted.internet"),
-    # Most runtimes see no image.
-    ("runtime/jpeg.py", "PIL"),
-    ("runtime/jpeg.py", "PIL.JpegImagePlugin"),
     # A reactor is installed by importing it: only once a service is made.
     ("tap_aotx.py", "twisted.internet"),
     ("tap_gateway.py", "twisted.internet"),
@@ -202,6 +199,9 @@ SANS_IO = (
     "gateway/messages.py",
     "gateway/text.py",
 )
+
+#: Files that only the process which decodes images imports.
+DECODER_CHILD = {PACKAGE / "runtime/decoder_child.py", PACKAGE / "runtime/jpeg.py"}
 
 #: Functions of device/ that are not compiled and yet store into something subscripted.
 WRITERS = {
@@ -369,12 +369,20 @@ def test_sans_io_files_have_no_reactor_socket_thread_or_clock(name: str) -> None
 def test_only_the_device_knows_arrays() -> None:
     """Memory that cannot be reached cannot be written."""
     arrays = {"numpy", "numba", "llvmlite", "ctypes", "mmap", "array"}
-    # The child of an engine is another process, and none of the device's.
-    others = set((PACKAGE / "engines/llama").iterdir())
+    # Children are other processes, and none of the device's.
+    others = {*(PACKAGE / "engines/llama").iterdir(), *DECODER_CHILD}
     for path in FILES:
         if part_of(module_of(path)) != "device" and path not in others:
             roots = {each.module.split(".")[0] for each in imports_of(path)}
             assert not roots & arrays, name_of(path)
+
+
+def test_pillow_stays_in_a_process_of_its_own() -> None:
+    """Its C code may crash, and its Python keeps others from the interpreter."""
+    kept = ("PIL", *map(module_of, DECODER_CHILD))
+    for path in set(FILES) - DECODER_CHILD:
+        found = [each.module for each in imports_of(path) if covered(each.module, kept)]
+        assert not found, name_of(path)
 
 
 def test_threads_in_the_device_are_the_simulators() -> None:

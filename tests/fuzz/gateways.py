@@ -37,7 +37,7 @@ from twisted_aotx.gateway.problems import ProblemCode, refusal
 from twisted_aotx.gateway.resource import Gateway
 from twisted_aotx.gateway.settings import GatewaySettings
 from twisted_aotx.gateway.site import GatewaySite, make_site
-from twisted_aotx.runtime.jpeg import decodes
+from twisted_aotx.runtime.jpeg import fault_of
 from twisted_aotx.wire.grants import GrantRow
 
 #: What the reference engine says.
@@ -146,7 +146,7 @@ class MemoryGateway:
             data = self.device.source_bytes(
                 job.index, job.generation, job.offset, job.size
             )
-            decoded = decodes(BytesIO(data), job.width, job.height)
+            decoded = not fault_of(BytesIO(data), job.width, job.height)
             self.device.finish_media(job.worker, decoded)
         for _ in self.device.records():
             self.device.finish_record(True)

@@ -22,7 +22,7 @@ from tests.device.oracle import jpeg, wav
 from tests.fuzz.harness import Features, Target, demand
 from tests.fuzz.mutations import changed, number
 from tests.media_made import JPEGS, WAVS, make_jpeg, make_wav
-from twisted_aotx.runtime.jpeg import decodes
+from twisted_aotx.runtime.jpeg import fault_of
 
 _LIMITS: Final = jpeg.Limits(
     SMALL.image_pixels, SMALL.image_dimension, SMALL.image_patches
@@ -95,7 +95,7 @@ class MediaTarget(Target):
         demand(parted == found, f"{parted} in parts, {found} at once")
         decoded = None
         if not found.status and found.width * found.height <= _DECODED_PIXELS_MAX:
-            decoded = decodes(io.BytesIO(data), found.width, found.height)
+            decoded = not fault_of(io.BytesIO(data), found.width, found.height)
         return frozenset({("jpeg", found.status, decoded, data[-2:] == b"\xff\xd9")})
 
     def _judge_wav(self, data: bytes, rng: random.Random) -> Features:

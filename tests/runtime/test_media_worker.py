@@ -1,30 +1,26 @@
 """
-The threads that decode images for the device (D12).
+The threads that have images decoded for the device (D12).
 """
 
 from __future__ import annotations
 
-import io
 import os
 import queue
 import random
+import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO
 
 import pytest
 from twisted.logger import capturedLogs
 
 from tests.media_made import make_jpeg
+from tests.runtime.decoders import Decoders, Watched
 from tests.runtime.doubles import PATIENCE_SECONDS, MemoryDevice
 from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
-from twisted_aotx.runtime.media_worker import (
-    DECODING_NICENESS,
-    READ_BYTES,
-    MediaWorker,
-    SourceFile,
-)
+from twisted_aotx.runtime.decoding import PIECE_BYTES
+from twisted_aotx.runtime.media_worker import MediaWorker, pieces_of
 
 GOOD = make_jpeg(24, 16)
 
@@ -49,14 +45,22 @@ class SlowDecoder:
         self.answers: queue.SimpleQueue[bool | Exception] = queue.SimpleQueue()
         self.threads: list[str] = []
         self.begun = threading.Semaphore(0)
+        self.log: list[str] = []
 
-    def __call__(self, file: IO[bytes], width: int, height: int) -> bool:
+    def decodes(self, job: MediaJob, pieces: Iterator[bytes]) -> bool:
+        list(pieces)
         self.threads.append(threading.current_thread().name)
         self.begun.release()
         answer = self.answers.get(timeout=PATIENCE_SECONDS)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def kill(self) -> None:
+        self.log.append("kill")
+
+    def close(self) -> None:
+        self.log.append("close")
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ def test_the_device_hears_how_each_image_went(device: MemoryDevice) -> None:
 
 def test_each_worker_has_a_thread_of_its_own(device: MemoryDevice) -> None:
     decoder = SlowDecoder()
-    media = MediaWorker(device, decoder)
+    media = MediaWorker(device, lambda: decoder)
     device.decode(job(0), job(1))
     media.doorbell_rung()
     for _ in range(2):
@@ -111,28 +115,96 @@ def test_each_worker_has_a_thread_of_its_own(device: MemoryDevice) -> None:
     media.close()
 
 
-def test_a_decoding_thread_stands_back(device: MemoryDevice) -> None:
-    """On a machine with few cores a picture holds up nobody who answers requests."""
-    seen: list[int] = []
+class GatedDevice(MemoryDevice):
+    """
+    Its source 3 comes when `gate` is open; `asked` says that it was wanted.
+    """
 
-    def decode(file: IO[bytes], width: int, height: int) -> bool:
-        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return True
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = GOOD
+        self.asked = threading.Event()
+        self.gate = threading.Event()
 
-    ours = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    media = MediaWorker(device, decode)
-    device.decode(job())
+    def source_bytes(
+        self, index: int, generation: int, offset: int, size: int
+    ) -> bytes:
+        if index == 3:
+            self.asked.set()
+            assert self.gate.wait(PATIENCE_SECONDS)
+        return super().source_bytes(index, generation, offset, size)
+
+
+@pytest.fixture
+def gated() -> Iterator[GatedDevice]:
+    device = GatedDevice()
+    yield device
+    device.gate.set()
+    device.free()
+
+
+def test_workers_decode_beside_each_other(gated: GatedDevice) -> None:
+    """One whose source does not come holds up no other: each has its own process."""
+    decoders = Decoders()
+    media = MediaWorker(gated, decoders)
+    gated.decode(job(0, 3), job(1, 4))
     media.doorbell_rung()
-    until(lambda: device.decoded)
+    assert gated.asked.wait(PATIENCE_SECONDS)
+    until(lambda: gated.decoded == [(1, True)])
+    pids = {decoder.pid for decoder in decoders.made}
+    assert len(pids - {None}) == 2
+
+    gated.gate.set()
+
+    until(lambda: gated.decoded == [(1, True), (0, True)])
     media.close()
 
-    assert seen == [min(19, ours + DECODING_NICENESS)]
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == ours
+
+def test_no_process_before_the_first_image_and_none_after_the_end(
+    device: MemoryDevice,
+) -> None:
+    decoders = Decoders()
+    media = MediaWorker(device, decoders)
+    media.doorbell_rung()
+    assert decoders.made == []
+    device.decode(job())
+    media.doorbell_rung()
+    until(lambda: len(device.decoded) == 1)
+    (decoder,) = decoders.made
+    process = Watched.of(decoder.pid)
+
+    media.close()
+
+    assert process.ends()
+    media._threads[0].join(PATIENCE_SECONDS)
+    assert decoder.pid is None
+
+
+def test_the_end_waits_for_no_image(device: MemoryDevice) -> None:
+    """A process that does nothing any more is gone at once, and nobody says a word."""
+    decoders = Decoders()
+    media = MediaWorker(device, decoders)
+    device.decode(job())
+    media.doorbell_rung()
+    until(lambda: len(device.decoded) == 1)
+    pid = decoders.made[0].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    device.decode(job())
+    media.doorbell_rung()
+
+    with capturedLogs() as events:
+        media.close()
+        media._threads[0].join(PATIENCE_SECONDS)
+
+    assert not media._threads[0].is_alive()
+    assert len(device.decoded) == 1
+    assert events == []
 
 
 def test_a_source_that_is_gone_frees_its_worker(device: MemoryDevice) -> None:
     decoder = SlowDecoder()
-    media = MediaWorker(device, decoder)
+    media = MediaWorker(device, lambda: decoder)
     device.gone.add((3, 7))
     device.decode(job())
     media.doorbell_rung()
@@ -146,7 +218,7 @@ def test_an_error_of_our_own_frees_its_worker_and_is_logged(
     device: MemoryDevice,
 ) -> None:
     decoder = SlowDecoder()
-    media = MediaWorker(device, decoder)
+    media = MediaWorker(device, lambda: decoder)
     decoder.answers.put(ValueError("boom"))
     decoder.answers.put(True)
     with capturedLogs() as events:
@@ -163,7 +235,7 @@ def test_an_error_of_our_own_frees_its_worker_and_is_logged(
 
 def test_after_the_end_the_device_hears_nothing(device: MemoryDevice) -> None:
     decoder = SlowDecoder()
-    media = MediaWorker(device, decoder)
+    media = MediaWorker(device, lambda: decoder)
     device.decode(job(0))
     media.doorbell_rung()
     assert decoder.begun.acquire(timeout=PATIENCE_SECONDS)
@@ -177,39 +249,26 @@ def test_after_the_end_the_device_hears_nothing(device: MemoryDevice) -> None:
         assert not thread.is_alive()
 
     assert device.decoded == []
+    assert decoder.log == ["kill", "kill", "close"]
 
 
-@pytest.fixture
-def large(device: MemoryDevice) -> SourceFile:
-    """A source of two reads and five bytes, in the middle of the pool."""
-    size = 2 * READ_BYTES + 5
-    device.pool = b"before" + random.Random(1).randbytes(size) + b"behind"
-    return SourceFile(device, job(offset=6, size=size))
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_source_is_copied_in_small_pieces(device: MemoryDevice, more: int) -> None:
+    """A source in the middle of the pool, around the bound of a piece."""
+    source = random.Random(1).randbytes(2 * PIECE_BYTES + more)
+    device.pool = b"before" + source + b"behind"
+
+    pieces = list(pieces_of(device, job(offset=6, size=len(source))))
+
+    assert b"".join(pieces) == source
+    assert {len(piece) for piece in pieces[:-1]} == {PIECE_BYTES}
+    assert 1 <= len(pieces[-1]) <= PIECE_BYTES
 
 
-def test_a_source_is_read_as_a_file_in_small_copies(
-    device: MemoryDevice, large: SourceFile
-) -> None:
-    source = device.pool[6:-6]
-    assert large.read(len(source)) == source[:READ_BYTES]
-    assert large.read(READ_BYTES + 1) == source[READ_BYTES : 2 * READ_BYTES]
-    assert large.read(10) == source[-5:]
-    assert large.read(10) == b""
-    assert large.seek(-7, io.SEEK_END) == len(source) - 7
-    assert large.read(3) == source[-7:-4]
-    assert large.seek(-4, io.SEEK_CUR) == len(source) - 8
-    assert large.read(1) == source[-8:-7]
-    assert large.seek(9, io.SEEK_END) == len(source) + 9
-    assert large.read(1) == b""
-    assert large.seek(2) == 2
-    assert large.tell() == 2
-    assert io.BufferedReader(large, READ_BYTES).read() == source[2:]
-
-
-def test_a_source_that_goes_while_it_is_read(
-    device: MemoryDevice, large: SourceFile
-) -> None:
-    assert large.read(1)
+def test_a_source_that_goes_while_it_is_read(device: MemoryDevice) -> None:
+    device.pool = bytes(2 * PIECE_BYTES)
+    pieces = pieces_of(device, job(size=len(device.pool)))
+    assert next(pieces)
     device.gone.add((3, 7))
     with pytest.raises(SourceGone):
-        large.read(1)
+        next(pieces)

@@ -1,6 +1,8 @@
 """
 Whether a JPEG can be decoded to the end, by Pillow (`device.md` §13, D12).
 
+For the process that decodes (`decoder_child`); no other imports Pillow.
+
 Rules:
 1. The kernels have checked markers and sizes. The size that Pillow reads must be the
    one that they read, before any pixel is allocated; so memory is bounded by
@@ -16,31 +18,24 @@ from __future__ import annotations
 import warnings
 from typing import IO
 
-from twisted.logger import Logger
+from PIL import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
 
-_log = Logger("aotx.runtime")
 
-
-def decodes(file: IO[bytes], width: int, height: int) -> bool:
+def fault_of(file: IO[bytes], width: int, height: int) -> str:
     """
-    Whether *file* is a JPEG of *width* × *height* pixels that decodes without a fault.
-
-    Any thread; takes as long as decoding does, and lets others run meanwhile.
+    Why *file* is no JPEG of *width* × *height* pixels that decodes without a fault, as
+    the name of an exception; empty if it is one.
     """
     try:
         _decode(file, width, height)
     except Exception as error:
-        _log.debug("an image was not decoded: {kind}", kind=type(error).__name__)
-        return False
-    return True
+        return type(error).__name__
+    return ""
 
 
 def _decode(file: IO[bytes], width: int, height: int) -> None:
-    # Importing it takes a tenth of a second, and most runtimes see no image.
-    from PIL import ImageFile
-    from PIL.JpegImagePlugin import JpegImageFile
-
-    # Both are process-wide and ours alone: nobody else here uses Pillow.
+    # Both are process-wide, and the process is ours alone.
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     warnings.filterwarnings("error", module=r"PIL\.")
     with JpegImageFile(file) as image:

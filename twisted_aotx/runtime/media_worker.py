@@ -1,26 +1,26 @@
 """
-The media worker: decodes the images that the device asks for (D12).
+The media worker: has the images decoded that the device asks for (D12).
 
 Theory of operation. The engine's doorbell says that there may be jobs. Each of the
-device's image workers has a thread here, made with its first job; it reads the bytes
-that the job names, decodes them and tells the device whether that went well. The
-device gives a worker its next job only after that, so one job waits at most.
+device's image workers has a thread here, made with its first job, and the thread has a
+decoder, which is a process of its own; it copies the bytes that the job names to the
+decoder and tells the device whether they decode. The device gives a worker its next job
+only after that, so one job waits at most.
 
 Rules:
 1. A source that is gone while its bytes are read is told as not decoded: the device
    has dropped it already, and the worker must become free.
-2. Bytes are copied `READ_BYTES` at a time, as the decoder asks for them: a copy of a
-   large source as a whole would keep every other thread waiting.
+2. Bytes are copied `PIECE_BYTES` at a time: a copy of a large source as a whole would
+   keep every other thread waiting.
 3. After `close` a job that is under way is not told any more.
 """
 
 from __future__ import annotations
 
-import io
 import queue
 import threading
-from collections.abc import Callable
-from typing import IO, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import attrs
 from twisted.logger import Logger
@@ -28,55 +28,35 @@ from twisted.logger import Logger
 from twisted_aotx.devices import IDevice
 from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
-from twisted_aotx.runtime.jpeg import decodes
-from twisted_aotx.runtime.threads import stand_back
-
-#: (source, width, height) → whether it decodes.
-Decode = Callable[[IO[bytes], int, int], bool]
-#: Bytes of a source that are copied at once.
-READ_BYTES: Final = 64 << 10
-#: How far an image worker stands back; nobody waits for an image but its uploader.
-DECODING_NICENESS: Final = 10
+from twisted_aotx.runtime.decoder import Decoder
+from twisted_aotx.runtime.decoding import PIECE_BYTES
 
 
-class SourceFile(io.RawIOBase):
+class ImageDecoder(Protocol):
     """
-    The source of *job* as a file to read and seek in.
+    What a thread decodes with; see `Decoder`.
+    """
+
+    def decodes(self, job: MediaJob, pieces: Iterator[bytes], /) -> bool:
+        """Whether the source of *job* decodes. Raises SourceGone with *pieces*."""
+
+    def kill(self) -> None:
+        """Have a job that is under way end soon, and start nothing. Any thread."""
+
+    def close(self) -> None:
+        """Let go of everything; the last call."""
+
+
+def pieces_of(device: IDevice, job: MediaJob) -> Iterator[bytes]:
+    """
+    The source of *job*, PIECE_BYTES at a time.
 
     Raises:
-        SourceGone: in `readinto`.
+        SourceGone: in `next`.
     """
-
-    def __init__(self, device: IDevice, job: MediaJob) -> None:
-        self._device = device
-        self._job = job
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """The new place, which may lie behind the end; never before the start."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._job.size}
-        self._at = max(0, base[whence] + offset)
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Copy at most READ_BYTES; 0 at the end."""
-        view = memoryview(buffer).cast("B")
-        size = max(0, min(len(view), READ_BYTES, self._job.size - self._at))
-        if size:
-            job = self._job
-            view[:size] = self._device.source_bytes(
-                job.index, job.generation, job.offset + self._at, size
-            )
-            self._at += size
-        return size
+    for at in range(0, job.size, PIECE_BYTES):
+        size = min(PIECE_BYTES, job.size - at)
+        yield device.source_bytes(job.index, job.generation, job.offset + at, size)
 
 
 @attrs.define(eq=False)
@@ -86,10 +66,11 @@ class MediaWorker:
     """
 
     _device: IDevice
-    _decode: Decode = decodes
+    _make_decoder: Callable[[], ImageDecoder] = Decoder
     #: By worker: what its thread takes next; None ends it.
     _jobs: dict[int, queue.SimpleQueue[MediaJob | None]] = attrs.field(factory=dict)
     _threads: list[threading.Thread] = attrs.field(factory=list)
+    _decoders: list[ImageDecoder] = attrs.field(factory=list)
     #: Held while the device is told, so that `close` waits for that.
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _is_closed: bool = False
@@ -107,36 +88,43 @@ class MediaWorker:
         """Let every thread end; the device hears nothing any more. Idempotent."""
         with self._lock:
             self._is_closed = True
+        for decoder in self._decoders:
+            decoder.kill()
         for jobs in self._jobs.values():
             jobs.put(None)
 
     def _begin(self, worker: int) -> None:
         jobs: queue.SimpleQueue[MediaJob | None] = queue.SimpleQueue()
         self._jobs[worker] = jobs
+        decoder = self._make_decoder()
+        self._decoders.append(decoder)
         # A daemon: a picture that takes long must not keep a stopped process alive.
         thread = threading.Thread(
-            target=self._run, args=(jobs,), name=f"aotx-image-{worker}", daemon=True
+            target=self._run,
+            args=(jobs, decoder),
+            name=f"aotx-image-{worker}",
+            daemon=True,
         )
         self._threads.append(thread)
         thread.start()
 
-    def _run(self, jobs: queue.SimpleQueue[MediaJob | None]) -> None:
-        stand_back(DECODING_NICENESS)
+    def _run(
+        self, jobs: queue.SimpleQueue[MediaJob | None], decoder: ImageDecoder
+    ) -> None:
         while (job := jobs.get()) is not None:
             try:
-                self._work(job)
+                self._work(job, decoder)
             except Exception:
                 # What is not the image's fault: the next one gets its chance.
                 self._log.failure("an image worker failed")
+        decoder.close()
 
-    def _work(self, job: MediaJob) -> None:
+    def _work(self, job: MediaJob, decoder: ImageDecoder) -> None:
         decoded = False
         if self._is_closed:
             return
         try:
-            with io.BufferedReader(SourceFile(self._device, job), READ_BYTES) as file:
-                file.peek(1)
-                decoded = self._decode(file, job.width, job.height)
+            decoded = decoder.decodes(job, pieces_of(self._device, job))
         except SourceGone:
             pass
         finally:
