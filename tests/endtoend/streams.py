@@ -43,16 +43,48 @@ class EventStream:
     over: bool = False
 
     @classmethod
-    def open(cls, url: str, headers: dict[str, str]) -> EventStream:
+    def open(
+        cls,
+        url: str,
+        headers: dict[str, str],
+        window: int | None = None,
+        patience: float = PATIENCE,
+    ) -> EventStream:
+        """
+        Ask, and read the header of the answer.
+
+        Args:
+            window: Bytes of the receive buffer; the system's own choice if None.
+            patience: Seconds that the service may be silent.
+
+        Raises:
+            OSError: the connection ended before that, or nothing came.
+        """
+        sock = socket.socket()
+        if window is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        sock.settimeout(patience)
+        try:
+            return cls._asked(sock, url, headers)
+        except BaseException:
+            sock.close()
+            raise
+
+    @classmethod
+    def _asked(
+        cls, sock: socket.socket, url: str, headers: dict[str, str]
+    ) -> EventStream:
         place = urlsplit(url)
-        sock = socket.create_connection((place.hostname, place.port), PATIENCE)
-        lines = [f"GET {place.path} HTTP/1.0", f"Host: {place.netloc}"]
+        sock.connect((place.hostname, place.port))
+        path = f"{place.path}?{place.query}" if place.query else place.path
+        lines = [f"GET {path} HTTP/1.0", f"Host: {place.netloc}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         sock.sendall("\r\n".join([*lines, "", ""]).encode())
         head = b""
         while b"\r\n\r\n" not in head:
             data = sock.recv(4096)
-            assert data, f"closed in the header: {head!r}"
+            if not data:
+                raise ConnectionError(f"closed in the header: {head!r}")
             head += data
         head, _, rest = head.partition(b"\r\n\r\n")
         return cls(sock, int(head.split()[1]), rest)
@@ -82,6 +114,12 @@ class EventStream:
         while (event := self.next()) is not None:
             events.append(event)
         return events
+
+    def problem(self) -> Any:
+        """The JSON of an answer that is no stream, read to its end."""
+        while data := self.sock.recv(4096):
+            self.buffer += data
+        return json.loads(self.buffer)
 
     def close(self) -> None:
         self.sock.close()
