@@ -68,11 +68,11 @@ class ReferenceModel:
     """
 
     #: The text that the n-gram table is made from.
-    corpus: bytes
+    corpus: bytes = attrs.field(repr=False)
     #: Tokens per second and lease; 0 is as fast as ticks allow.
     rate: int = 0
     #: Bytes emitted exactly, then the end token; None samples from the corpus.
-    fixed_output: bytes | None = None
+    fixed_output: bytes | None = attrs.field(default=None, repr=False)
 
 
 class Lease(Protocol):

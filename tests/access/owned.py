@@ -8,7 +8,8 @@ import hashlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from tests.access.served import REVISION, Served
+from tests.access.front import REVISION
+from tests.access.served import Served
 from tests.client.bench import Call
 from tests.device.capacities import SMALL
 from tests.device.making import DONE, EMIT, EPOCH, FAILED, OPENED

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.access.expected import MISSING, STALE
+from tests.access.front import Told, account, token_of
 from tests.access.owned import (
     OWNER,
     REQUESTS,
@@ -21,7 +22,7 @@ from tests.access.owned import (
     request_handle,
     source_handle,
 )
-from tests.access.served import Served, Told, account, token_of
+from tests.access.served import Served
 from tests.device.making import EPOCH
 
 #: Who has what no other has: an alias.

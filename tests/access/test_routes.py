@@ -25,7 +25,8 @@ from tests.access.expected import (
     places,
     row_of,
 )
-from tests.access.served import Served, Told, account, token_of
+from tests.access.front import Told, account, token_of
+from tests.access.served import Served
 from tests.device.making import EPOCH
 from tests.gateway.serving import ORIGIN
 from tests.media_made import make_jpeg

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.access.front import account, request_bytes, token_of
 from tests.access.owned import (
     OUTPUT,
     OWNER,
@@ -18,7 +19,7 @@ from tests.access.owned import (
     request_handle,
     running,
 )
-from tests.access.served import Served, account, request_bytes, token_of
+from tests.access.served import Served
 from tests.device.making import DONE, EPOCH
 from twisted_aotx.seqpacket import PacketSocket
 from twisted_aotx.testing import read_packet

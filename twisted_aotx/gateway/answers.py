@@ -41,12 +41,12 @@ class Answer:
     """
 
     status: int = 200
-    #: What JSON can say; None is no body unless *raw* is given.
-    body: object | None = None
+    #: What JSON can say; None is no body unless *raw* is given. It may be output.
+    body: object | None = attrs.field(default=None, repr=False)
     #: Added to those that every answer has.
     headers: tuple[tuple[bytes, bytes], ...] = ()
     #: A body that is not JSON.
-    raw: bytes | None = None
+    raw: bytes | None = attrs.field(default=None, repr=False)
     #: Of *raw*.
     content_type: bytes = JSON_TYPE
     #: `error.code`, for the journal.

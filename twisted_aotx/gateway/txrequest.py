@@ -74,6 +74,13 @@ class GatewayRequest(server.Request):
         self.body_bytes = 0
         self.began: float | None = None
 
+    def __repr__(self) -> str:
+        """
+        Without the target that Twisted would show: whatever a caller put there is its.
+        """
+        label = "unknown" if self.route is None else self.route.label
+        return f"<{type(self).__name__} at {id(self):#x} route={label}>"
+
     # --- called by the channel ---
 
     def head_received(

@@ -55,7 +55,7 @@ class Emission:
 
     slot: int
     generation: int
-    data: bytes
+    data: bytes = attrs.field(repr=False)
     #: `Finish.NONE` while it goes on; else the sequence is freed.
     finish: Finish
 
@@ -66,7 +66,8 @@ class _Sequence:
     generation: int
     #: In the context's memory.
     index: int
-    prompt: list[int]
+    #: Tokens, which are as good as its text.
+    prompt: list[int] = attrs.field(repr=False)
     limit: int
     chain: Any
     #: Rows in memory.
