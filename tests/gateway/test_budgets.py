@@ -8,8 +8,8 @@ import random
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.task import Clock
 
+from tests.clocks import standing_clock
 from twisted_aotx.errors import Problem
 from twisted_aotx.gateway.budgets import Counter, FairCounter, Hold
 
@@ -20,7 +20,7 @@ class Readers:
     """
 
     def __init__(self, limit: int, waiters_max: int = 100) -> None:
-        self.clock = Clock()
+        self.clock = standing_clock()
         self.counter = FairCounter(
             limit, waiters_max=waiters_max, wait_seconds=5, reactor=self.clock
         )

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import pytest
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.task import Clock
 
 from tests.asynchronous import asynchronous
+from tests.clocks import standing_clock
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, INFORMATION, DeviceScript, Running
 from tests.gateway.feeds import CHAT, body, eventually
@@ -218,7 +218,7 @@ async def test_a_completion_has_its_time(serve: Serve) -> None:
     504 `response_timeout` over operation_seconds; the request runs on.
     """
     gateway = await serve(limits=Limits(operation_seconds=7), disconnect="cancel")
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     pending = Deferred.fromCoroutine(gateway.post(CHAT, body()))
     await eventually(lambda: gateway.device.count(Operation.READ) == 1)

@@ -11,9 +11,9 @@ from typing import Any, cast
 import attrs
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 
 from tests.asynchronous import asynchronous
+from tests.clocks import standing_clock
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, INFORMATION, DeviceScript
 from tests.gateway.feeds import CHAT, REQUESTS, body, eventually, feed, packet
@@ -179,7 +179,7 @@ async def test_leaving_and_the_first_read_at_once(serve: Serve) -> None:
 
     gateway.device.before = hold
     # On this clock nothing is stopped before it is set forward.
-    clock = gateway.gateway.reactor = Clock()
+    clock = gateway.gateway.reactor = standing_clock()
     raw = await gateway.connect()
     raw.send(packet(CHAT, body(stream=True)))
     await eventually(lambda: answering)
@@ -353,7 +353,7 @@ async def test_a_client_that_left_has_no_timers(serve: Serve, native: bool) -> N
     """
     gateway = await serve(ping_seconds=15)
     path = f"{REQUESTS}/{(await gateway.post(REQUESTS, body())).json['id']}/events"
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     asked = {} if native else {"json": body(stream=True)}
     read = await feed(gateway, path if native else CHAT, **asked)
@@ -377,7 +377,7 @@ async def test_a_client_that_takes_nothing_is_not_kept_alive(serve: Serve) -> No
     device.on_submit = lambda request: request.complete(output)
     gateway = await serve(device, ping_seconds=15)
     handle = (await gateway.post(REQUESTS, body())).json["id"]
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     raw = await gateway.connect()
     cast(Any, raw.transport).pauseProducing()

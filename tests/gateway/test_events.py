@@ -10,9 +10,9 @@ import random
 from typing import Any
 
 import pytest
-from twisted.internet.task import Clock
 
 from tests.asynchronous import asynchronous
+from tests.clocks import standing_clock
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, Running
 from tests.gateway.feeds import Record, eventually, feed, stream
@@ -315,7 +315,7 @@ async def test_a_stream_has_its_time(serve: Serve) -> None:
     """
     gateway = await serve(limits=Limits(operation_seconds=7))
     path = await submitted(gateway)
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     read = await feed(gateway, f"{path}/events")
     await read.until(1)
@@ -341,7 +341,7 @@ async def test_the_end_meets_the_deadline(serve: Serve) -> None:
     """
     gateway = await serve(limits=Limits(operation_seconds=7))
     path = await submitted(gateway)
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     read = await feed(gateway, f"{path}/events")
     await read.until(1)
@@ -358,7 +358,7 @@ async def test_the_end_meets_the_deadline(serve: Serve) -> None:
 async def test_silence_is_kept_alive(serve: Serve) -> None:
     gateway = await serve(ping_seconds=4)
     path = await submitted(gateway)
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     read = await feed(gateway, f"{path}/events")
     await read.until(1)

@@ -17,12 +17,12 @@ from twisted.internet.endpoints import (
     TCP4ServerEndpoint,
     connectProtocol,
 )
-from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.protocols.haproxy import proxyEndpoint
 from zope.interface import implementer
 
 from tests.asynchronous import asynchronous
+from tests.clocks import standing_clock
 from tests.gateway.conftest import Serve
 from tests.gateway.feeds import CHAT, body, stream
 from tests.gateway.serving import P1, TOKEN, TOKEN_2, Raw, Serving, digest, parsed
@@ -147,7 +147,7 @@ async def test_who_has_no_token_is_warned_about_with_its_address(
     """
     B85, B93: address and principal `none`, no token; ten lines a minute at most.
     """
-    clock = Clock()
+    clock = standing_clock()
     clock.advance(1)
     for number in range(WARNINGS_MAX + 5):
         gateway.gateway.reactor = cast(Any, clock)

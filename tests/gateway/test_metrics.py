@@ -4,6 +4,7 @@ What a gateway counts, and what it never tells (`http.md` §4, D21).
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 
@@ -24,13 +25,13 @@ from tests.gateway.serving import (
     digest,
 )
 from tests.runtime.test_metrics import runtime_state
-from twisted_aotx.gateway.metrics import Metrics
+from twisted_aotx.gateway.metrics import Metrics, Served
 from twisted_aotx.gateway.outcomes import REMEMBERED_MAX, Outcomes
 from twisted_aotx.gateway.settings import Limits
 from twisted_aotx.runtime.metrics import RuntimeCollector
 from twisted_aotx.testing.peer import reply_to
-from twisted_aotx.wire.numbers import Action, Phase
-from twisted_aotx.wire.packet import ReplyHeader
+from twisted_aotx.wire.numbers import Action, Operation, Phase
+from twisted_aotx.wire.packet import ReplyHeader, RequestHeader, split_reply
 
 Sample = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -289,6 +290,97 @@ def test_every_name_of_the_page_is_a_metric(request: pytest.FixtureRequest) -> N
     made = set(re.findall(r"^# TYPE (aotx_\w+)", text, re.MULTILINE))
 
     assert {name for name in made if not name.endswith("_created")} == told
+
+
+#: By name, the labels that each series has, as docs/operations.md tells them.
+LABELS = {
+    "aotx_http_requests": "method route status code",
+    "aotx_http_request_seconds": "method route",
+    "aotx_http_stream_seconds": "route",
+    "aotx_http_stream_bytes": "route",
+    "aotx_http_body_bytes": "route",
+    "aotx_http_authentication_failures": "",
+    "aotx_device_exchange_seconds": "operation",
+    "aotx_device_replies": "operation status",
+    "aotx_device_exchange_failures": "operation error",
+    "aotx_admissions": "model",
+    "aotx_cancels": "model",
+    "aotx_finishes": "model finish",
+    "aotx_media_sources": "origin outcome",
+    "aotx_media_source_bytes": "origin",
+    "aotx_media_source_seconds": "origin",
+    "aotx_media_imports": "outcome",
+    "aotx_usage_admissions": "principal model",
+    "aotx_usage_requests": "principal model",
+    "aotx_usage_prompt_tokens": "principal model",
+    "aotx_usage_completion_tokens": "principal model",
+    "aotx_budget_in_use": "budget",
+    "aotx_budget_limit": "budget",
+    "aotx_ready": "",
+    "aotx_build_info": "version twisted python",
+}
+#: From a packet to the largest source, each four times the last.
+BYTE_BOUNDS = [256.0 * 4**n for n in range(10)]
+
+
+def busy_metrics() -> Metrics:
+    """With a sample in every series."""
+    metrics = Metrics()
+    one = Served(
+        method="POST",
+        route=CHAT,
+        status=401,
+        code="",
+        seconds=0.5,
+        streamed=False,
+        body_bytes=1,
+        sent_bytes=1,
+    )
+    metrics.served(one)
+    metrics.served(attrs.evolve(one, streamed=True))
+    metrics.exchanged("READ", 200, 0.5)
+    metrics.exchange_failed("READ", "ExchangeTimeout")
+    metrics.media.ready("upload", 1, 0.5)
+    metrics.media.imported()
+    for number, finish in enumerate((1, 2)):
+        handle = bytes([number]) * 16
+        metrics.admitted(7, handle, "m", "alice")
+        metrics.cancelled(7, handle)
+        request = RequestHeader(Operation.READ, P1, 1, 7, handle)
+        reply = reply_to(request, phase=Phase.COMPLETED, finish=finish)
+        metrics.outcomes.seen(7, handle, split_reply(reply)[0])
+    metrics.watch(held=lambda: {"work": 1}, limits={"work": 2}, is_ready=lambda: True)
+    return metrics
+
+
+def test_each_series_has_its_labels_and_bounds() -> None:
+    """And a sentence that says what it is."""
+    bounds: dict[str, list[float]] = {}
+    labels = {}
+    for family in text_string_to_metric_families(busy_metrics().text().decode()):
+        if not family.name.startswith("aotx_") or family.name.endswith("_created"):
+            continue
+        assert re.fullmatch(r"[A-Z].*\.", family.documentation), family.name
+        names = {name for sample in family.samples for name in sample.labels}
+        labels[family.name] = names - {"le"}
+        buckets = [
+            float(sample.labels["le"])
+            for sample in family.samples
+            if "le" in sample.labels
+        ]
+        if buckets:
+            assert buckets.pop() == math.inf
+            bounds[family.name] = buckets
+
+    assert labels == {name: set(told.split()) for name, told in LABELS.items()}
+    for name, each in bounds.items():
+        if name.endswith("_bytes"):
+            assert each == BYTE_BOUNDS, name
+        else:
+            assert each == sorted(each)
+            # A quick answer is told from a slow one, and the slowest has its place.
+            assert each[0] <= 0.005, name
+            assert each[-1] == (30 if "media" in name else 300), name
 
 
 def test_what_is_remembered_is_bounded() -> None:

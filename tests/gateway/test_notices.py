@@ -5,8 +5,8 @@ Waiting by progress notices: what is asked when, and what is not.
 from __future__ import annotations
 
 import pytest
-from twisted.internet.task import Clock
 
+from tests.clocks import standing_clock
 from tests.gateway.watching import CALLER, HANDLE, Watching
 from twisted_aotx.devices import Progress
 from twisted_aotx.gateway.pace import READS_AT_ONCE, READS_PER_SECOND, Pace
@@ -78,7 +78,7 @@ def test_a_runtime_that_tells_for_nothing_is_not_asked_without_a_pause() -> None
 
 def test_the_pace_of_reads_is_that_of_all_requests_together() -> None:
     """So many at once, and then one after the other."""
-    clock = Clock()
+    clock = standing_clock()
     pace = Pace(clock)
     each = 1 / READS_PER_SECOND
 

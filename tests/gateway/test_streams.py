@@ -12,6 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.asynchronous import asynchronous
+from tests.clocks import standing_clock
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH, Running
 from tests.gateway.feeds import (
@@ -252,7 +253,7 @@ async def test_a_stream_has_its_time(serve: Serve) -> None:
     504 `response_timeout`, as a record; the request runs on.
     """
     gateway = await serve(limits=Limits(operation_seconds=7), disconnect="cancel")
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     read = await feed(gateway, CHAT, json=body(stream=True))
     await read.until(1)
@@ -291,7 +292,7 @@ async def test_silence_is_kept_alive(serve: Serve) -> None:
     B31, D23: `: ping` and one newline, between records, after 15 s without output.
     """
     gateway = await serve(ping_seconds=15)
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     read = await feed(gateway, CHAT, json=body(stream=True))
     await read.until(1)
@@ -324,7 +325,7 @@ def _turn(clock: Clock, seconds: float) -> bool:
 @asynchronous
 async def test_no_keep_alive_when_it_is_off(serve: Serve) -> None:
     gateway = await serve(ping_seconds=0, limits=Limits(operation_seconds=1000))
-    clock = Clock()
+    clock = standing_clock()
     gateway.gateway.reactor = clock
     read = await feed(gateway, CHAT, json=body(stream=True))
     await read.until(1)

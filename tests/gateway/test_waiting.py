@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.task import Clock, deferLater
+from twisted.internet.task import deferLater
 
+from tests.clocks import standing_clock
 from tests.gateway.device_script import EPOCH, Running
 from tests.gateway.watching import Watching
 from twisted_aotx.errors import DeviceRefused, InvalidReply
@@ -70,7 +71,7 @@ def test_a_backlog_is_read_without_pauses_and_the_end_comes_last() -> None:
     done = watching.start(cursor=10)
 
     assert done.called
-    assert watching.world.reactor.seconds() == 0
+    assert watching.seconds == 0
     assert [len(window.data) for _, window in watching.windows] == [
         65408,
         65408,
@@ -143,7 +144,7 @@ class Work:
     """Work that takes *seconds* of a clock, and what became of it."""
 
     def __init__(self, seconds: float) -> None:
-        self.clock = Clock()
+        self.clock = standing_clock()
         self.left: Deferred[None] = Deferred()
         self.seconds = seconds
         self.ended: list[str] = []
@@ -252,7 +253,7 @@ def test_time_and_the_client_at_once() -> None:
 
 def test_work_may_make_the_client_leave_itself() -> None:
     """A write can find the connection gone, in the midst of the work."""
-    clock = Clock()
+    clock = standing_clock()
     left: Deferred[None] = Deferred()
 
     async def work() -> None:
@@ -278,7 +279,7 @@ def test_who_cancels_from_outside_gets_that() -> None:
 
 
 def test_the_work_s_own_error_comes_through() -> None:
-    clock = Clock()
+    clock = standing_clock()
 
     async def work() -> None:
         await deferLater(clock, 1)

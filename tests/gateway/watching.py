@@ -52,6 +52,7 @@ class Watching:
         peer = ScriptedPeer(self._script)
         peer.listen(self.world.reactor, path, system=self.world.system)
         reactor = self.world.reactor
+        self._began = reactor.seconds()
         #: What the runtime tells, if it offers watches.
         self.progress = ScriptedProgress()
         watches = os.fsdecode(self.world.path("watch.sock"))
@@ -73,8 +74,13 @@ class Watching:
     def _script(
         self, request: RequestHeader, payload: bytes
     ) -> bytes | Deferred[bytes | None] | None:
-        self.read_at.append(self.world.reactor.seconds())
+        self.read_at.append(self.seconds)
         return self.device(request, payload)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return self.world.reactor.seconds() - self._began
 
     def start(self, cursor: int = 0) -> Deferred[None]:
         done = Deferred.fromCoroutine(self._consume(cursor))
@@ -83,7 +89,7 @@ class Watching:
 
     async def _consume(self, cursor: int) -> None:
         async for window in windows(self.gateway, CALLER, HANDLE, cursor):
-            self.windows.append((self.world.reactor.seconds(), window))
+            self.windows.append((self.seconds, window))
             if self.held is not None:
                 await self.held
 
@@ -91,7 +97,7 @@ class Watching:
         """
         Move the clock there, a millisecond at a time.
         """
-        while self.world.reactor.seconds() < seconds - 1e-9:
+        while self.seconds < seconds - 1e-9:
             self.world.reactor.advance(0.001)
 
     def tell(self) -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
 
@@ -27,7 +26,12 @@ from tests.sources import ROOT
 _LEFT_OUT = shutil.ignore_patterns(
     *(".*", "__pycache__", "build", "dist", "var", "dropin.cache", "*.egg-info")
 )
-_OPTIONS = ("-q", "-x", "--tb=short", "-p", "no:cacheprovider")
+_OPTIONS = (
+    *("-q", "-x", "--tb=short", "-p", "no:cacheprovider"),
+    *("-p", "tests.mutations.observed"),
+)
+#: On a busy machine a run lasts so many times as long as its processor works for it.
+WAIT_FACTOR: Final = 15
 
 
 @attrs.frozen(kw_only=True)
@@ -58,13 +62,36 @@ class Copy:
         self.root = folder / "tree"
         self._beside = folder
         shutil.copytree(ROOT, self.root, ignore=_LEFT_OUT)
+        self._forks = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutations.forks"],
+            cwd=self.root,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join((".", "plugins")),
+                "NUMBA_DISABLE_JIT": "1",
+                "AOTX_HYPOTHESIS": "mutations",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     @classmethod
     @contextmanager
     def made(cls) -> Iterator[Self]:
         """A copy that is gone afterwards."""
         with tempfile.TemporaryDirectory(prefix="aotx-mutations-") as folder:
-            yield cls(Path(folder))
+            copy = cls(Path(folder))
+            try:
+                yield copy
+            finally:
+                copy.close()
+
+    def close(self) -> None:
+        """End the process that runs tests."""
+        with self._forks as forks:
+            assert forks.stdin is not None
+            forks.stdin.close()
 
     @contextmanager
     def changed(self, file: str, text: str) -> Iterator[None]:
@@ -87,65 +114,47 @@ class Copy:
         self,
         tests: Sequence[str],
         *options: str,
-        seconds: float,
+        cpu_seconds: float,
         order: Sequence[str] = (),
         lines: Path | None = None,
     ) -> Run:
         """
-        Run *tests*, names or files, for *seconds* at most, up to the first failure.
+        Run *tests*, names or files, up to the first failure.
 
         Args:
+            cpu_seconds: that they may take; waiting is allowed `WAIT_FACTOR` as much.
             order: of what is found there, run these, in this order.
             lines: where to write which lines each test ran.
         """
-        observed = self._beside / "observed.jsonl"
+        observed, output = self._beside / "observed.jsonl", self._beside / "output"
         observed.unlink(missing_ok=True)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((".", "plugins")),
-            "NUMBA_DISABLE_JIT": "1",
-            "AOTX_HYPOTHESIS": "mutations",
-            "AOTX_OBSERVED": str(observed),
-            "AOTX_LINES": str(lines or ""),
+        ordered = self._beside / "order.json"
+        ordered.write_text(json.dumps(list(order)))
+        request = {
+            "arguments": [*_OPTIONS, *options, *tests],
+            "environment": {
+                "AOTX_OBSERVED": str(observed),
+                "AOTX_ORDER": str(ordered) if order else "",
+                "AOTX_LINES": str(lines or ""),
+            },
+            "cpu_seconds": cpu_seconds,
+            "wall_seconds": cpu_seconds * WAIT_FACTOR,
+            "output": str(output),
         }
-        if order:
-            ordered = self._beside / "order.json"
-            ordered.write_text(json.dumps(list(order)))
-            environment["AOTX_ORDER"] = str(ordered)
-        command = [sys.executable, "-m", "pytest", "-p", "tests.mutations.observed"]
-        code, output = self._outcome(
-            [*command, *_OPTIONS, *options, *tests], environment, seconds
-        )
+        forks = self._forks
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        forks.stdin.write(json.dumps(request) + "\n")
+        forks.stdin.flush()
+        code = json.loads(forks.stdout.readline())
         found = (
             [json.loads(line) for line in observed.read_text().splitlines()]
             if observed.exists()
             else []
         )
         names = {None: "hang", 0: "passed", 1: "failed"}
-        return Run(outcome=names.get(code, "error"), observed=found, output=output)
-
-    def _outcome(
-        self, command: Sequence[str], environment: dict[str, str], seconds: float
-    ) -> tuple[int | None, str]:
-        output = self._beside / "output"
-        with (
-            output.open("wb") as file,
-            subprocess.Popen(
-                command,
-                cwd=self.root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            ) as process,
-        ):
-            try:
-                code: int | None = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                # Whatever the tests have left behind, too.
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-        return code, output.read_text(errors="replace")
+        return Run(
+            outcome=names.get(code, "error"),
+            observed=found,
+            output=output.read_text(errors="replace"),
+        )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,10 @@ if _coverage is not None:
     _coverage.start()
 
 
+#: Seconds that the processor worked for a test.
+_TOOK = pytest.StashKey[float]()
+
+
 def _note(**what: object) -> None:
     if _OBSERVED:
         with Path(_OBSERVED).open("a") as file:
@@ -82,6 +87,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    began = time.process_time()
+    try:
+        return (yield)
+    finally:
+        item.stash[_TOOK] = time.process_time() - began
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -98,7 +112,7 @@ def pytest_runtest_makereport(
             asserted=isinstance(error, AssertionError | pytest.fail.Exception),
         )
     elif report.when == "call":
-        _note(test=item.nodeid, outcome=report.outcome, seconds=report.duration)
+        _note(test=item.nodeid, outcome=report.outcome, seconds=item.stash[_TOOK])
     return report
 
 

@@ -23,9 +23,11 @@ from tests.sources import ROOT, name_of, python_files
 
 KEPT: Final = ROOT / ".venv" / "mutations"
 #: Seconds that one test file may take while it is measured.
-FILE_SECONDS: Final = 900.0
+FILE_SECONDS: Final = 300.0
 #: Tests that compile, or start processes that nobody looks into, or load a model.
-MARKS: Final = "not ptx and not simulator and not e2e and not model and not fuzz"
+MARKS: Final = (
+    "not slow and not ptx and not simulator and not e2e and not model and not fuzz"
+)
 
 #: By group: the files that are changed, and where their tests are.
 GROUPS: Final = {
@@ -98,10 +100,11 @@ class Reach:
 
     def tests_of(self, mutant: Mutant, source: str) -> list[str]:
         """
-        The tests that may see *mutant*, the quickest first.
+        The tests that may see *mutant*: those of its subject first, then the quickest.
 
-        Those that run its lines; those that run its file, if its lines run when the
-        file is imported or the file has changed since; all, if none runs it.
+        Those that run its lines, and those in a file of its name. If none runs its
+        lines, which is so when they run at import, or if the file has changed since:
+        those that run its file; all, if there are none.
         """
         by_line = self.lines.get(mutant.file, {})
         first, last = mutant.lines
@@ -110,8 +113,21 @@ class Reach:
             for line in range(first, last + 1):
                 found |= by_line.get(line, set())
         if not found:
-            found = set().union(*by_line.values())
-        return sorted(found or self.seconds, key=lambda name: self.seconds[name])
+            found = set().union(*by_line.values()) or set(self.seconds)
+        subject = Path(mutant.file).stem
+        # Some files are run when the file of their tests is imported.
+        found |= {name for name in self.seconds if _is_about(name, subject)}
+
+        def rank(name: str) -> tuple[bool, float]:
+            return not _is_about(name, subject), self.seconds[name]
+
+        return sorted(found, key=rank)
+
+
+def _is_about(test: str, subject: str) -> bool:
+    """Whether the file of *test* is named after the file *subject*."""
+    stem = Path(test.partition("::")[0]).stem.removeprefix("test_")
+    return stem.startswith(subject) or subject.startswith(stem)
 
 
 def digest_of(source: str) -> str:
@@ -123,41 +139,68 @@ def _kept(file: str) -> Path:
     return KEPT / "reach" / f"{file.replace('/', '-')}.json"
 
 
-def measure(copy: Copy, file: str) -> tuple[int, int]:
-    """Run and keep the test file *file*; how many of its tests passed and did not."""
+def measure(copy: Copy, files: Sequence[str]) -> tuple[int, int]:
+    """Run and keep the test files *files*; how many tests passed and did not."""
     lines = copy.root.parent / "lines"
     lines.unlink(missing_ok=True)
-    options = ("--maxfail=100000", "-m", MARKS)
-    run = copy.run([file], *options, seconds=FILE_SECONDS, lines=lines)
+    run = copy.run(
+        files,
+        *("--maxfail=100000", "-m", MARKS),
+        cpu_seconds=FILE_SECONDS * len(files),
+        lines=lines,
+    )
     failed = {each["test"] for each in run.observed if each["outcome"] == "failed"}
-    seconds = {
+    passed = {
         each["test"]: each["seconds"]
         for each in run.observed
         if each["outcome"] == "passed" and each["test"] not in failed
     }
-    kept = {"seconds": seconds, "lines": {}, "digests": {}}
-    if lines.exists():
-        kept["lines"], kept["digests"] = _lines(copy, lines, list(seconds))
-    _kept(file).parent.mkdir(parents=True, exist_ok=True)
-    _kept(file).write_text(json.dumps(kept))
-    return len(seconds), len(failed)
+    (KEPT / "reach").mkdir(parents=True, exist_ok=True)
+    found, digests = _lines(copy, lines)
+    for file in files:
+        seconds = {
+            name: passed[name] for name in passed if name.startswith(f"{file}::")
+        }
+        kept = {
+            "seconds": seconds,
+            "lines": _numbered(found, list(seconds)),
+            "digests": digests,
+        }
+        _kept(file).write_text(json.dumps(kept))
+    return len(passed), len(failed)
 
 
-def _lines(
-    copy: Copy, lines: Path, names: Sequence[str]
-) -> tuple[dict[str, dict[int, list[int]]], dict[str, str]]:
-    number = {name: n for n, name in enumerate(names)}
+#: By file and line, the tests that run it.
+_Lines = dict[str, dict[int, list[str]]]
+
+
+def _lines(copy: Copy, lines: Path) -> tuple[_Lines, dict[str, str]]:
+    """What coverage wrote to *lines*, and the digests of the files."""
+    if not lines.exists():
+        return {}, {}
     data = CoverageData(str(lines))
     data.read()
-    found: dict[str, dict[int, list[int]]] = {}
+    found: _Lines = {}
     digests: dict[str, str] = {}
     for measured in data.measured_files():
         path = Path(measured)
         file = str(path.relative_to(copy.root))
-        by_line = {
-            line: sorted(number[name] for name in contexts if name in number)
-            for line, contexts in data.contexts_by_lineno(measured).items()
-        }
-        found[file] = {line: tests for line, tests in by_line.items() if tests}
+        found[file] = data.contexts_by_lineno(measured)
         digests[file] = digest_of(path.read_text())
     return found, digests
+
+
+def _numbered(found: _Lines, names: Sequence[str]) -> dict[str, dict[int, list[int]]]:
+    """*found* as far as it is of *names*, by their numbers."""
+    number = {name: n for n, name in enumerate(names)}
+    numbered = {
+        file: {
+            line: sorted(number[name] for name in tests if name in number)
+            for line, tests in by_line.items()
+        }
+        for file, by_line in found.items()
+    }
+    return {
+        file: {line: tests for line, tests in by_line.items() if tests}
+        for file, by_line in numbered.items()
+    }

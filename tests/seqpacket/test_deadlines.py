@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from twisted.internet.task import Clock
 
+from tests.clocks import BEGIN_SECONDS, standing_clock
 from twisted_aotx.seqpacket import Deadlines
 
 
@@ -18,13 +18,13 @@ class Ended:
     """
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = standing_clock()
         self.ended: list[tuple[str, float]] = []
         self.after: Callable[[str], None] = lambda key: None
         self.deadlines: Deadlines[str] = Deadlines(self.clock, 10.0, self._expired)
 
     def _expired(self, key: str) -> None:
-        self.ended.append((key, self.clock.seconds()))
+        self.ended.append((key, self.clock.seconds() - BEGIN_SECONDS))
         self.after(key)
 
 

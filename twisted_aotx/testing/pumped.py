@@ -14,6 +14,9 @@ from twisted.python.failure import Failure
 
 from twisted_aotx.testing.memory import MemorySystem
 
+#: What the clock shows at first.
+BEGIN_SECONDS: Final = 4096.0
+
 
 class PumpedReactor(MemoryReactorClock):
     """
@@ -28,6 +31,8 @@ class PumpedReactor(MemoryReactorClock):
 
     def __init__(self, system: MemorySystem) -> None:
         MemoryReactorClock.__init__(self)
+        # What takes a time for a duration is right at zero, where no process begins.
+        self.rightNow = BEGIN_SECONDS
         self._system = system
 
     def settle(self) -> None:
