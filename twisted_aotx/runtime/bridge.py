@@ -22,6 +22,7 @@ from twisted_aotx.devices import IDevice
 from twisted_aotx.interfaces import IEngine
 from twisted_aotx.orders import OpenOrder, StopOrder
 from twisted_aotx.runtime.leases import BridgedLease
+from twisted_aotx.runtime.unsaid import unsaid
 from twisted_aotx.wire.numbers import Status
 
 
@@ -206,9 +207,10 @@ class EngineBridge:
         self._leases[order.slot] = lease
         try:
             engine.open(lease)
-        except Exception:
+        except Exception as error:
             self._log.failure(
                 "engine of role {role} could not open slot {slot}",
+                unsaid(error),
                 role=order.role,
                 slot=order.slot,
             )
@@ -227,9 +229,10 @@ class EngineBridge:
         order = lease.order
         try:
             self._engines[order.role].stop(order.slot, order.generation)
-        except Exception:
+        except Exception as error:
             self._log.failure(
                 "engine of role {role} could not stop slot {slot}",
+                unsaid(error),
                 role=order.role,
                 slot=order.slot,
             )

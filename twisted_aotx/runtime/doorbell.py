@@ -13,6 +13,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from twisted_aotx.runtime.unsaid import unsaid
+
 
 @implementer(IReadDescriptor)
 @attrs.define(eq=False)
@@ -42,8 +44,10 @@ class Doorbell:
             return
         try:
             self.rung()
-        except Exception:
-            self._log.failure("the {name} doorbell was not answered", name=self.name)
+        except Exception as error:
+            self._log.failure(
+                "the {name} doorbell was not answered", unsaid(error), name=self.name
+            )
 
     def connectionLost(self, reason: Failure) -> None:
         """The reactor let go of us."""

@@ -30,6 +30,7 @@ from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
 from twisted_aotx.runtime.decoder import Decoder
 from twisted_aotx.runtime.decoding import PIECE_BYTES
+from twisted_aotx.runtime.unsaid import unsaid
 
 
 class ImageDecoder(Protocol):
@@ -114,9 +115,9 @@ class MediaWorker:
         while (job := jobs.get()) is not None:
             try:
                 self._work(job, decoder)
-            except Exception:
+            except Exception as error:
                 # What is not the image's fault: the next one gets its chance.
-                self._log.failure("an image worker failed")
+                self._log.failure("an image worker failed", unsaid(error))
         decoder.close()
 
     def _work(self, job: MediaJob, decoder: ImageDecoder) -> None:

@@ -19,7 +19,9 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import deque
+from types import TracebackType
 from typing import Final, NoReturn
 
 from twisted_aotx.engines.llama import binding
@@ -200,8 +202,20 @@ class Child:
                     os._exit(0)
 
 
+def print_fault(
+    kind: type[BaseException], error: BaseException, at: TracebackType | None
+) -> None:
+    """
+    Tell an error that ends this process by its place and class: its text may quote a
+    prompt, and the last line that is printed goes to the runtime's log.
+    """
+    traceback.print_tb(at)
+    sys.stderr.write(f"{kind.__qualname__}\n")
+
+
 def main() -> NoReturn:
     """Serve standard input and output."""
+    sys.excepthook = print_fault
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     # A child that is stopped would not see its input end.

@@ -1,0 +1,54 @@
+"""
+What ends the child unexpectedly is told without its words: its last line is logged.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.access.hunter import Hunter, planted
+from tests.processes import PATIENCE, environment
+from twisted_aotx.engines.llama.messages import Ping
+
+PROMPT = planted("prompt")
+#: A child whose model fails at a prompt, in the reader's thread or the main one.
+CHILD = """
+import os
+from twisted_aotx.engines.llama import child
+
+class Broken(child.Child):
+    def {where}(self):
+        said = os.environ["SAID"]
+        try:
+            {{}}[said]
+        except KeyError:
+            raise ValueError(f"cannot read {{said}}")
+
+child.Child = Broken
+child.main()
+"""
+
+
+@pytest.mark.parametrize("where", ["_serve", "_handle"])
+def test_a_child_that_fails(where: str) -> None:
+    run = CHILD.format(where=where)
+    if where == "_handle":
+        run = run.replace("(self)", "(self, message)")
+    done = subprocess.run(
+        [sys.executable, "-c", run],
+        input=Ping(1).pack() if where == "_handle" else b"",
+        env={**environment(), "SAID": PROMPT},
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    told = done.stderr.decode()
+
+    assert done.returncode == 1, told
+    assert told.splitlines()[-1] == "ValueError"
+    assert "Traceback" not in told
+    assert f"in {where}" in told
+    assert Hunter({"prompt": PROMPT}).find(told + done.stdout.decode()) == set()
