@@ -28,9 +28,9 @@ from twisted_aotx.interfaces import IEngine
 from twisted_aotx.journal.errors import StoreError
 from twisted_aotx.journal.store import Store
 from twisted_aotx.listening import Listening
-from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
 from twisted_aotx.runtime.scrape import ScrapeSite
+from twisted_aotx.runtime.service import RuntimeService
 from twisted_aotx.runtime.threads import in_thread
 from twisted_aotx.statedir import StateDirectory
 from twisted_aotx.watch.service import WatchService

@@ -15,7 +15,7 @@ from tests.runtime.doubles import (
     ThreadedReactor,
     new_store,
 )
-from twisted_aotx.runtime import RuntimeService
+from twisted_aotx.runtime.service import RuntimeService
 
 Lines = Callable[[], list[tuple[str, str]]]
 

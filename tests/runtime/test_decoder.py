@@ -135,6 +135,22 @@ def test_nothing_of_the_runtime_leaks_into_the_process(
     assert os.readlink(proc / "cwd") == "/"
 
 
+def test_the_process_loads_nothing_of_the_runtime() -> None:
+    """Neither its time to start nor its memory is for others' modules."""
+    tell = "sys.stdout.write(' '.join(sys.modules))"
+    program = f"import sys, {decoder_process.PROGRAM}; {tell}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env=decoder_process.decoder_environment(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+
+    roots = {name.split(".")[0] for name in done.stdout.decode().split()}
+    assert {"PIL", "twisted_aotx"} <= roots
+    assert not roots & {"twisted", "attr", "attrs", "numpy", "numba"}
+
+
 def test_the_package_is_found_whatever_the_folder(
     decoder: Decoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

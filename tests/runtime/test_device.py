@@ -32,7 +32,7 @@ from twisted_aotx.engines.formats import CHATML
 from twisted_aotx.engines.reference import read_corpus
 from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.interfaces import EngineFacts, IEngine, Lease
-from twisted_aotx.runtime import RuntimeService
+from twisted_aotx.runtime.service import RuntimeService
 from twisted_aotx.wire.numbers import TERMINAL_PHASES, Finish, Phase, Role
 from twisted_aotx.wire.packet import ReplyHeader
 

@@ -29,10 +29,10 @@ from tests.runtime.doubles import (
     new_store,
 )
 from twisted_aotx.devices import DeviceStats
-from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.runtime.metrics import RuntimeCollector, RuntimeState
 from twisted_aotx.runtime.saving import SavingState
 from twisted_aotx.runtime.scrape import CONNECTIONS_MAX, SECONDS_MAX, ScrapeSite
+from twisted_aotx.runtime.service import RuntimeService
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -1,7 +1,6 @@
 """
 The runtime: device thread, doorbells, and the bridge between device and engines.
+
+Imports nothing: the process that decodes images is in here too, and loads no more than
+it needs.
 """
-
-from twisted_aotx.runtime.service import RuntimeService
-
-__all__ = ["RuntimeService"]
