@@ -28,6 +28,8 @@ CORPUS: Final = Path(__file__).parent / "corpus"
 INPUT_BYTES_MAX: Final = 160 << 10
 #: Seconds of processor time that one input may take; what takes longer hangs.
 INPUT_SECONDS: Final = 30.0
+#: How many of the inputs are made from a target's seeds alone.
+SEEDS_SHARE: Final = 0.5
 #: Inputs that a run keeps in memory to make others from.
 KEPT_MAX: Final = 4000
 #: Runs that making a failing input smaller may take.
@@ -151,6 +153,8 @@ def run(
     count: int | None = None,
     seconds: float | None = None,
     failures: Path | None = CORPUS,
+    input_seconds: float = INPUT_SECONDS,
+    shrink_runs: int = SHRINK_RUNS,
 ) -> Report:
     """
     Judge the corpus, then *count* drawn inputs or as many as *seconds* allow.
@@ -158,24 +162,30 @@ def run(
     Args:
         seed: Decides every drawn input.
         failures: Where an input that fails is kept, as small as it could be made.
+        input_seconds: Processor time that one input may take.
+        shrink_runs: Runs that making a failing input smaller may take.
 
     Raises:
         Finding: an input failed.
     """
     rng = random.Random(f"{target.name}:{seed}")
     report = Report(target.name, seed)
-    known = [*target.seeds(), *corpus_of(target.name)]
+    seeds = target.seeds()
+    known = [*seeds, *corpus_of(target.name)]
     begun, cpu = time.monotonic(), time.process_time()
     with _watched() as errors:
-        judge = _Judge(target, errors)
+        judge = _Judge(target, errors, input_seconds)
+        try_ = _Trial(judge, report, failures, shrink_runs)
         for data in known:
-            report.features.update(_tried(judge, seed, report, data, failures))
+            report.features.update(try_(data))
         drawn = 0
         while (count is None or drawn < count) and (
             seconds is None or time.monotonic() - begun < seconds
         ):
-            data = target.draw(rng, known)[:INPUT_BYTES_MAX]
-            features = _tried(judge, seed, report, data, failures)
+            # What did something new is mostly wrong already: begin anew now and then.
+            pool = seeds if rng.random() < SEEDS_SHARE else known
+            data = target.draw(rng, pool)[:INPUT_BYTES_MAX]
+            features = try_(data)
             if features - report.features.keys() and len(known) < KEPT_MAX:
                 known.append(data)
                 report.kept.append(data)
@@ -186,17 +196,29 @@ def run(
     return report
 
 
-def _tried(
-    judge: _Judge, seed: str, report: Report, data: bytes, failures: Path | None
-) -> Features:
-    report.inputs += 1
-    try:
-        return judge(data)
-    except (Exception, TookTooLong) as error:
-        small = _shrunk(judge, data, error)
-        if failures is not None:
-            keep(report.target, small, failures)
-        raise Finding(report.target, seed, report.inputs, small, error) from error
+@attrs.frozen
+class _Trial:
+    """
+    Judges inputs; one that fails is made smaller and kept.
+    """
+
+    judge: _Judge
+    report: Report
+    failures: Path | None
+    shrink_runs: int
+
+    def __call__(self, data: bytes) -> Features:
+        report = self.report
+        report.inputs += 1
+        try:
+            return self.judge(data)
+        except (Exception, TookTooLong) as error:
+            small = _shrunk(self.judge, data, error, self.shrink_runs)
+            if self.failures is not None:
+                keep(report.target, small, self.failures)
+            raise Finding(
+                report.target, report.seed, report.inputs, small, error
+            ) from error
 
 
 class _Judge:
@@ -205,13 +227,16 @@ class _Judge:
     end, and nothing is logged as an error.
     """
 
-    def __init__(self, target: Target, errors: list[LogEvent]) -> None:
+    def __init__(
+        self, target: Target, errors: list[LogEvent], input_seconds: float
+    ) -> None:
         self._target = target
         self._errors = errors
+        self._input_seconds = input_seconds
 
     def __call__(self, data: bytes) -> Features:
         self._errors.clear()
-        with _bounded(INPUT_SECONDS):
+        with _bounded(self._input_seconds):
             features = self._target.judge(data)
         if self._errors:
             raise Broken(f"logged: {_told(self._errors[0])}")
@@ -259,14 +284,14 @@ def _bounded(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _shrunk(judge: _Judge, data: bytes, error: BaseException) -> bytes:
+def _shrunk(judge: _Judge, data: bytes, error: BaseException, runs_max: int) -> bytes:
     """A shorter input that fails in the same way, if one is found soon."""
     if isinstance(error, TookTooLong):
         return data
     runs, size = 0, max(1, len(data) // 2)
-    while runs < SHRINK_RUNS:
+    while runs < runs_max:
         at, before = 0, data
-        while at < len(data) and runs < SHRINK_RUNS:
+        while at < len(data) and runs < runs_max:
             shorter = data[:at] + data[at + size :]
             runs += 1
             if _fails_alike(judge, shorter, error):

@@ -94,9 +94,11 @@ class GrantsTarget(Target):
         if rows < 1:
             return
         base = HEADER_BYTES + rng.randrange(rows) * GrantRow.SIZE
-        _, kind = rng.choice(layout_of(GrantRow).fields)
-        value = number(rng, min(8, kind.width)).to_bytes(kind.width, "little")
-        data[base + kind.offset : base + kind.offset + kind.width] = value
+        layout = layout_of(GrantRow)
+        places = [(kind.offset, kind.width) for _, kind in layout.fields]
+        offset, width = rng.choice([*places, *layout.gaps])
+        value = number(rng, min(8, width)).to_bytes(width, "little")
+        data[base + offset : base + offset + width] = value
 
     def _other_rows(self, rng: random.Random, data: bytearray) -> None:
         """More rows or fewer, told rightly."""

@@ -68,12 +68,13 @@ _VERSIONS: Final = (
     *(b"  HTTP/1.1", b" HTTP/1.1 ", b"\tHTTP/1.1", b" HTTP/11", b" HTTP/1.1\r"),
 )
 _QUERIES: Final = (
-    *(b"",) * 8,
+    *(b"",) * 40,
     *(b"?", b"?cursor=0", b"?cursor=18446744073709551616", b"?cursor=1&cursor=1"),
     *(b"?x=1", b"?%00=%ff", b"?cursor=%ff", b"?cursor=" + b"0" * 21, b"#f", b"?a&b"),
 )
-_BODIES: Final = (
-    *(b"{}", b"{}", b"[]", b"", b'{"model":"m"}', b"5\r\nhello\r\n0\r\n\r\n"),
+_PLAIN: Final = (b"{}", b"{}", b"[]", b'{"model":"m"}', b"{}GET / HTTP/1.1\r\n")
+_CHUNKED: Final = (
+    b"5\r\nhello\r\n0\r\n\r\n",
     *(b"2\r\n{}\r\n0\r\n\r\n", b"2;x=y\r\n{}\r\n0\r\n\r\n", b"2 \r\n{}\r\n0\r\n\r\n"),
     *(b"2\r\n{}0\r\n\r\n", b"2\n{}\n0\n\n", b"02\r\n{}\r\n00\r\n\r\n", b"0\r\n\r\n"),
     *(b"+2\r\n{}\r\n0\r\n\r\n", b"0x2\r\n{}\r\n0\r\n\r\n", b"-1\r\n", b"\r\n0\r\n\r\n"),
@@ -113,18 +114,24 @@ def _request(rng: random.Random) -> bytes:
     """A request, most of it right."""
     method, path = rng.choice(_METHODS), rng.choice(_PATHS)
     line = method + b" " + path + rng.choice(_QUERIES) + rng.choice(_VERSIONS)
-    fields = [b"Host: x", _AUTH] if rng.random() < 0.85 else []
-    for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 70))):
-        fields.append(rng.choice(_FIELDS if rng.random() < 0.4 else _HARMLESS))
-    body = rng.choice(_BODIES)
+    fields = [b"Host: x", _AUTH] if rng.random() < 0.93 else []
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 3, 70))):
+        fields.append(rng.choice(_FIELDS if rng.random() < 0.2 else _HARMLESS))
+    body = b""
     drawn = rng.random()
-    if drawn < 0.35:
-        fields += [b"Content-Type: application/json", b"Content-Length: %d" % len(body)]
-    elif drawn < 0.6:
-        fields += [b"Content-Type: application/json", b"Transfer-Encoding: chunked"]
-    elif drawn < 0.8:
-        body = b""
-    end = rng.choice((b"\r\n",) * 12 + (b"\n", b"\r", b"\r\r\n"))
+    if drawn < 0.7:
+        fields.append(b"Content-Type: application/json")
+    if drawn < 0.25:
+        body = rng.choice(_PLAIN)
+        fields.append(b"Content-Length: %d" % len(body))
+    elif drawn < 0.5:
+        body = rng.choice(_CHUNKED)
+        fields.append(b"Transfer-Encoding: chunked")
+    elif drawn < 0.75:
+        body = rng.choice(_PLAIN + _CHUNKED)
+        fields += rng.sample(_FRAMING, rng.choice((1, 1, 2)))
+    rng.shuffle(fields)
+    end = rng.choice((b"\r\n",) * 30 + (b"\n", b"\r", b"\r\r\n"))
     return end.join([line, *fields, b"", body])
 
 
@@ -158,7 +165,7 @@ class HTTPTarget(Target):
             b"\n",
             b"\r",
             b"%d" % number(rng, 4),
-            *_BODIES[5:15],
+            *_CHUNKED[1:12],
         )
         # A request line that is none hides what stands behind it.
         at = data.find(b"\n") + 1 if rng.random() < 0.6 else 0

@@ -67,6 +67,10 @@ class MediaTarget(Target):
     def draw(self, rng: random.Random, corpus: Sequence[bytes]) -> bytes:
         data = rng.choice(corpus)
         drawn = rng.random()
+        if drawn < 0.05:
+            return data[: len(data) - rng.randrange(5)] + rng.randbytes(
+                rng.randrange(3)
+            )
         if data[:2] == b"\xff\xd8":
             if drawn < 0.5:
                 with contextlib.suppress(AssertionError, IndexError):

@@ -93,6 +93,61 @@ async def test_framing_that_is_contradictory_is_400(
     assert gateway.device.operations == []
 
 
+CHUNKED = CANCEL + JSON + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+
+
+@asynchronous
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"0\r\nno field\r\n\r\n",
+        b"0\r\n: x\r\n\r\n",
+        b"0\r\nX : y\r\n\r\n",
+        b"0\r\n X: y\r\n\r\n",
+        b"0\r\nX: y\r\n folded\r\n\r\n",
+        b"0\r\nX: y\rZ: z\r\n\r\n",
+        b"0\r\nX: \0\r\n\r\n",
+        # Where a line feed ends a line, this is another request.
+        b"0\r\nX: y\n\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"0\n\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"0" * 17 + b"\r\n\r\n",
+        b"0" * 16 + b"g\r\n\r\n",
+        b"0x0\r\n\r\n",
+    ],
+)
+async def test_the_end_of_a_chunked_body_is_one_to_everybody(
+    gateway: Serving, rest: bytes
+) -> None:
+    """
+    RFC 9112 §7.1, §11.2: what some take for an end of the body and others do not.
+    """
+    answer = await refused(gateway, CHUNKED + rest)
+
+    assert answer.problem == (400, "invalid_field", "body")
+    assert gateway.device.operations == []
+
+
+@asynchronous
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"0\r\n\r\n",
+        b"0\r\nX: y\r\nZ:\r\n\r\n",
+        b"0;ext=1\r\nX: \t\x80 y\r\n\r\n",
+        b"0" * 16 + b"\r\n\r\n",
+    ],
+)
+async def test_trailers_are_read_and_thrown_away(gateway: Serving, rest: bytes) -> None:
+    """
+    RFC 9112 §7.1.2, B61.
+    """
+    raw = await gateway.connect()
+    raw.send(CHUNKED + rest)
+
+    # The device has no such request.
+    assert parsed(await raw.until(b"}}")).problem == (404, "device_refused", None)
+
+
 @asynchronous
 @pytest.mark.parametrize("byte", [0, 9, 11, 13, 31, 127, 128, 160, 176, 177, 255])
 async def test_a_request_line_is_visible_ascii(gateway: Serving, byte: int) -> None:

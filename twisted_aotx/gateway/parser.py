@@ -8,7 +8,8 @@ Rules:
    or a traceback, and nothing is logged about a request [D15].
 3. What Twisted's parser lets pass and should not (`http.md` §1, D16): a missing,
    repeated or malformed Host, folded lines, any transfer coding but `chunked`, chunked
-   HTTP/1.0, more or longer fields than we take.
+   HTTP/1.0, more or longer fields than we take, a request line that is not visible
+   ASCII; trailers that are no fields (`chunks`).
 """
 
 # What twisted.web leaves without annotations is called from here.
@@ -24,6 +25,7 @@ from twisted.web import http
 
 from twisted_aotx.errors import Problem
 from twisted_aotx.gateway.answers import fault_packet
+from twisted_aotx.gateway.chunks import Chunks
 from twisted_aotx.gateway.problems import ProblemCode, invalid_field, refusal
 
 if TYPE_CHECKING:
@@ -126,7 +128,10 @@ class Parser(http.HTTPChannel):
         if line[:1] in _FRAMING and not self._frames(line):
             self._refuse(invalid_field("headers", "The framing is not acceptable."))
             return False
-        return bool(super().headerReceived(line))
+        taken = bool(super().headerReceived(line))
+        if type(self._transferDecoder) is http._ChunkedTransferDecoder:
+            self._transferDecoder = Chunks.instead_of(self._transferDecoder)
+        return taken
 
     def _frames(self, line: bytes) -> bool:
         """
