@@ -13,6 +13,7 @@ import attrs
 from tests.access.front import Front, Told, account
 from tests.access.hunter import Catch, Hunter, look_at_objects, planted
 from tests.media_made import make_jpeg
+from twisted_aotx.gateway.problems import ProblemCode
 from twisted_aotx.gateway.settings import Principal
 
 TOKEN: Final = planted("token", 60)
@@ -40,6 +41,18 @@ SECRETS: Final[dict[str, str | bytes]] = {
 ANSWERED: Final = frozenset({"output"})
 #: Steps between two looks at objects.
 PAUSE: Final = 10
+#: Error codes of imports that reach a host; they need real sockets.
+IMPORTS: Final = frozenset(
+    {
+        ProblemCode.FETCH_LIMIT,
+        ProblemCode.SOURCE_DNS,
+        ProblemCode.SOURCE_STATUS,
+        ProblemCode.SOURCE_ENCODING,
+        ProblemCode.SOURCE_LIMIT,
+        ProblemCode.SOURCE_LENGTH,
+        ProblemCode.SOURCE_TRANSFER,
+    }
+)
 
 
 def owner(number: int = 1, actions: int = 255) -> Principal:

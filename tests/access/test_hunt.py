@@ -63,6 +63,7 @@ def served_of(hunt: Hunt) -> Served:
     return hunt.front
 
 
+@pytest.mark.slow
 def test_what_succeeds(hunt: Hunt) -> None:
     """Every way of asking and of being answered."""
     for fields in (
@@ -164,6 +165,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [CHAT, NATIVE])
 def test_bodies_that_are_refused(hunt: Hunt, path: str) -> None:
     kind = [("Content-Type", "application/json")]

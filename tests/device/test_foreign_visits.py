@@ -173,6 +173,7 @@ def over_base(all_lines: list[Lines]) -> list[int]:
     return rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ACTIONS)
 def test_visits_do_not_tell(counted: Any, action: str) -> None:
     lines = {
