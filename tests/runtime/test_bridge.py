@@ -119,6 +119,14 @@ def test_reports_carry_slot_and_generation(world: Bridged) -> None:
     ]
 
 
+def test_a_stop_wakes_the_device(world: Bridged) -> None:
+    """The slot's next order waits until the mailbox of this one was given back."""
+    world.device.order(open_order(), stop_order())
+    world.reactor.settle()
+
+    assert world.device.log == ["ring"]
+
+
 def test_one_ring_for_one_batch(world: Bridged) -> None:
     """Reports of one turn wake the device once, after the last of them."""
     leases = [world.open(slot) for slot in (1, 2)]
@@ -379,6 +387,17 @@ class TestLost:
 
         assert world.engine.verbs == []
         assert world.device.reports == []
+
+    def test_back_before_its_order_is_taken(self, world: Bridged) -> None:
+        """It opens what the device has ended by then, and is told so."""
+        host = world.engine.host
+        assert host is not None
+        host.lost("gone")
+        host.back()
+        world.device.order(open_order(), stop_order())
+        world.reactor.settle()
+
+        assert world.engine.verbs == [("open", 1, 1), ("stop", 1, 1)]
 
     def test_back_serves_again(self, world: Bridged) -> None:
         """Orders after `back` are opened; saying either twice changes nothing."""

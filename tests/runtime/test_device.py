@@ -4,6 +4,7 @@ The runtime on the real device: its thread, its doorbells, kernels and host engi
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
@@ -32,6 +33,7 @@ from twisted_aotx.engines.formats import CHATML
 from twisted_aotx.engines.reference import read_corpus
 from twisted_aotx.engines.registry import make_engine
 from twisted_aotx.interfaces import EngineFacts, IEngine, Lease
+from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.runtime.service import RuntimeService
 from twisted_aotx.wire.numbers import TERMINAL_PHASES, Finish, Phase, Role
 from twisted_aotx.wire.packet import ReplyHeader
@@ -165,6 +167,81 @@ def opened_lease(live: Live, listed: ListedEngine, number: int) -> Lease:
     lease.opened(len(lease.order.rendered))
     live.until_phase(number, Phase.RUNNING)
     return lease
+
+
+class Stepped(Driver):
+    """
+    A driver whose device ticks when it is told to; an engine behind its bridge.
+    """
+
+    def __init__(self) -> None:
+        self.engine = ListedEngine(host_facts())
+        self.stepped = Device(
+            SMALL,
+            epoch=EPOCH,
+            hash_key=HASH_KEY,
+            seed_key=SEED_KEY,
+            engines=[self.engine],
+        )
+        super().__init__(self.stepped, SMALL)
+        assert self.install(grant(models=1 << HOST, tokens=4096, requests=16)) == 200
+        self.bridge = EngineBridge(ThreadedReactor(), self.stepped, [self.engine])
+        self.bridge.serve()
+
+    def begin(self, number: int) -> None:
+        assert self.submit(number, payload=HELLO, role=HOST) == 202
+
+    def is_rung(self) -> bool:
+        """Whether somebody woke the device since the last time."""
+        try:
+            return os.eventfd_read(self.stepped.doorbell) > 0
+        except BlockingIOError:
+            return False
+
+
+@pytest.fixture
+def stepped() -> Iterator[Stepped]:
+    made = Stepped()
+    yield made
+    made.stepped.free()
+
+
+def test_an_order_that_waits_for_its_slot_is_not_left_waiting(stepped: Stepped) -> None:
+    """Its slot's last order was not taken yet; the device sleeps until it was."""
+    stepped.begin(1)
+    stepped.cancel(1)
+    stepped.begin(2)
+    stepped.step()
+    stepped.is_rung()
+
+    stepped.bridge.doorbell_rung()
+
+    assert stepped.is_rung()
+    stepped.step()
+    stepped.bridge.doorbell_rung()
+    assert stepped.engine.verbs == [("open", 1, 1), ("stop", 1, 1), ("open", 1, 2)]
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_an_engine_keeps_no_lease_that_is_over(
+    stepped: Stepped, is_taken: bool
+) -> None:
+    """Lost and back, before its order was taken or after: it is stopped, or forgets."""
+    stepped.begin(1)
+    if is_taken:
+        stepped.bridge.doorbell_rung()
+
+    stepped.bridge.lose(HOST, "gone")
+    stepped.bridge.restore(HOST)
+    stepped.step()
+    stepped.bridge.doorbell_rung()
+
+    told = [("open", 1, 1)] if is_taken else [("open", 1, 1), ("stop", 1, 1)]
+    assert stepped.engine.verbs == told
+    assert stepped.read(1)[0].failure_status == 503
+    stepped.begin(2)
+    stepped.bridge.doorbell_rung()
+    assert stepped.engine.verbs == [*told, ("open", 1, 2)]
 
 
 def test_kernel_and_host_engines_side_by_side(live: Live, listed: ListedEngine) -> None:

@@ -8,7 +8,8 @@ Rules:
 3. What ends a lease only notes it: `s_end` holds the terminal phase, the commit of the
    tick makes the transition in ascending slot order and frees the slot.
 4. A stop is sent once, and only to an engine that was given the order and has not ended
-   the lease itself (`s_sent`, `s_quiet`).
+   the lease itself (`s_sent`, `s_quiet`). One that was lost is no exception: it may be
+   back before its host has taken the order.
 5. A take is whole emissions of one lease, at most TAKE_BYTES_MAX bytes unless it is one
    emission; one that does not fit the output is discarded whole [D5].
 """
@@ -105,7 +106,6 @@ def _lose_engines(D: Any, lost: Any) -> None:
     while slot >= 0:
         if (lost >> D.s_role[slot]) & 1 == 1:
             request = D.s_request[slot]
-            D.s_quiet[slot] = 1
             if D.r_phase[request] == PREPARING:
                 if D.r_status[request] == 0:
                     D.r_status[request] = UNAVAILABLE

@@ -132,11 +132,15 @@ class EngineBridge:
 
     def doorbell_rung(self) -> None:
         """The device published orders, or made room in a ring."""
-        for order in self._device.orders():
+        orders = self._device.orders()
+        for order in orders:
             if isinstance(order, StopOrder):
                 self._stop(order)
             else:
                 self._open(order)
+        if any(isinstance(order, StopOrder) for order in orders):
+            # The slot's next order may wait until its mailbox was given back.
+            self._device.ring()
         with self._lock:
             self._ready.update(self._blocked)
         self._blocked.clear()

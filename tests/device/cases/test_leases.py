@@ -151,7 +151,7 @@ def test_deadline(start: Start, phase: int) -> None:
 
 
 def test_model_is_lost_while_queued(start: Start) -> None:
-    """cases D 76: queued and preparing fail, running is cancelled; no stop."""
+    """cases D 76: queued and preparing fail, running is cancelled; stops for both."""
     driver = started(start, 2, 1)
     for number in (1, 2, 3):
         driver.submit(number)
@@ -165,7 +165,8 @@ def test_model_is_lost_while_queued(start: Start) -> None:
     assert result(driver.read(2)[0]) == (Phase.FAILED, 503, 0, 0)
     assert result(driver.read(3)[0]) == (Phase.FAILED, 503, 0, 0)
     assert driver.phase(4) == Phase.PREPARING
-    assert list(driver.take_orders()) == []
+    stops = driver.take_orders()
+    assert [(stop.slot, stop.generation) for stop in stops] == [(1, 1), (2, 1)]
     assert driver.submit(5) == 404
     assert [row.role for row in driver.info().models] == [3]
 
@@ -185,7 +186,7 @@ def test_model_is_lost_beyond_the_deadline(start: Start) -> None:
     driver.step(SMALL.request_seconds * SECOND + 1)
 
     assert result(driver.read(1)[0]) == (Phase.FAILED, 503, 0, 0)
-    assert list(driver.take_orders()) == []
+    assert [(stop.slot, stop.generation) for stop in driver.take_orders()] == [(1, 1)]
 
 
 def test_client_is_gone(start: Start) -> None:

@@ -31,7 +31,8 @@ def work(state: State) -> None:
         lease = state.leases[slot]
         if state.models[lease.entry.role].lost:
             running = lease.entry.phase == RUNNING
-            decide(
+            stop(
+                state,
                 lease,
                 Outcome(
                     event="engine lost",
