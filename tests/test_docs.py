@@ -17,7 +17,7 @@ import click
 import pytest
 from twisted.python import usage
 
-from tests.sources import ROOT
+from tests.sources import ROOT, files
 from twisted_aotx import cli, limits, tap_aotx, tap_gateway, tap_runtime
 from twisted_aotx.config.gateway import parse_gateway
 from twisted_aotx.config.principals import ACTIONS
@@ -194,6 +194,23 @@ def test_architecture_md_has_every_limit_with_its_value() -> None:
     for name, value in vars(limits).items():
         if name.isupper() and isinstance(value, int):
             assert rows[name][1] == str(value), name
+
+
+#: Set by tests for processes that they start.
+_BETWEEN_TESTS = "AOTX_ODD_CHILD AOTX_LINES AOTX_OBSERVED AOTX_ORDER"
+
+
+def test_testing_md_has_every_variable_that_tests_read() -> None:
+    """And no other."""
+    read = {
+        name
+        for path in files("bin", "tests")
+        if path.suffix != ".pyc"
+        for name in re.findall(r"\bAOTX_[A-Z_]+\b", path.read_text(errors="replace"))
+    }
+
+    told = {name for name in rows_of("testing.md") if name.startswith("AOTX_")}
+    assert told == read - set(_BETWEEN_TESTS.split())
 
 
 # --- commands ----------------------------------------------------------------
