@@ -196,6 +196,11 @@ def test_architecture_md_has_every_limit_with_its_value() -> None:
             assert rows[name][1] == str(value), name
 
 
+#: A variable as Python, a shell or node reads it.
+_READ = re.compile(
+    r"(?:environ(?:\.get)?[(\[]\W*|(?<=\W)\"(?=\w+\" in os\.environ)|\$\{?|env\.)"
+    r"(AOTX_\w+)"
+)
 #: Set by tests for processes that they start.
 _BETWEEN_TESTS = "AOTX_ODD_CHILD AOTX_LINES AOTX_OBSERVED AOTX_ORDER"
 
@@ -206,7 +211,7 @@ def test_testing_md_has_every_variable_that_tests_read() -> None:
         name
         for path in files("bin", "tests")
         if path.suffix != ".pyc"
-        for name in re.findall(r"\bAOTX_[A-Z_]+\b", path.read_text(errors="replace"))
+        for name in _READ.findall(path.read_text(errors="replace"))
     }
 
     told = {name for name in rows_of("testing.md") if name.startswith("AOTX_")}
