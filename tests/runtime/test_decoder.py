@@ -24,6 +24,7 @@ from twisted_aotx.errors import SourceGone
 from twisted_aotx.runtime import decoder_process
 from twisted_aotx.runtime.decoder import Decoder, Share
 from twisted_aotx.runtime.decoder_child import DECODING_NICENESS
+from twisted_aotx.runtime.decoder_process import PIPE_BYTES
 from twisted_aotx.runtime.decoding import (
     LINE_BYTES_MAX,
     PIECE_BYTES,
@@ -34,7 +35,9 @@ from twisted_aotx.runtime.decoding import (
 WIDTH, HEIGHT = 24, 16
 SMALL = make_jpeg(WIDTH, HEIGHT)
 #: More than a pipe holds.
-GOOD = pad_jpeg(SMALL, 5 * PIECE_BYTES + 77)
+GOOD = pad_jpeg(SMALL, PIPE_BYTES + 5 * PIECE_BYTES + 77)
+#: Number of its last piece.
+LAST = len(GOOD) // PIECE_BYTES
 #: A progressive image takes most.
 SIDE = 2048
 LARGE = make_jpeg(SIDE, SIDE, sampling="4:4:4", progressive=True)
@@ -221,7 +224,7 @@ def test_the_process_does_not_outlive_a_killed_runtime(is_stopped: bool) -> None
 # --- what becomes of it ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", [0, 1, 5])
+@pytest.mark.parametrize("at", [0, 1, LAST])
 def test_a_process_that_dies_in_the_middle_is_replaced(
     decoder: Decoder, at: int
 ) -> None:
@@ -253,7 +256,7 @@ def test_a_process_that_died_meanwhile_costs_no_image(decoder: Decoder) -> None:
     assert decoder.pid != pid
 
 
-@pytest.mark.parametrize("at", [1, 5])
+@pytest.mark.parametrize("at", [1, LAST])
 def test_a_process_that_hangs_is_not_waited_for(decoder: Decoder, at: int) -> None:
     assert decodes(decoder)
     pid = pid_of(decoder)

@@ -135,12 +135,12 @@ class Decoder:
         seconds = self._share.wait_factor * self._share.seconds(job)
         end = time.monotonic() + seconds
         try:
-            process.write(self._share.order(job).pack(), end)
+            process.write([self._share.order(job).pack()], end)
             try:
                 for piece in pieces:
-                    process.write(FOLLOWS + piece, end)
+                    process.write([FOLLOWS, piece], end)
             except SourceGone:
-                process.write(GONE, end)
+                process.write([GONE], end)
                 raise
             fault = exception_name(process.read_line(end))
         except TimeoutError:

@@ -8,11 +8,13 @@ the thread that starts it and ends with that, however that ends.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from twisted_aotx.runtime.decoding import LINE_BYTES_MAX
@@ -21,6 +23,8 @@ from twisted_aotx.runtime.decoding import LINE_BYTES_MAX
 PROGRAM: Final = "twisted_aotx.runtime.decoder_child"
 #: Seconds that a process which is ending may take to be gone.
 REAP_SECONDS: Final = 5.0
+#: Bytes that wait in its input: a small pipe would wake its writer for each page.
+PIPE_BYTES: Final = 1 << 20
 #: What an interpreter may need to start at all.
 _KEPT: Final = ("LD_LIBRARY_PATH", "PYTHONHOME")
 
@@ -59,6 +63,9 @@ class DecoderProcess:
         self._sink, self._source = (pipe.fileno() for pipe in self._pipes)
         self.pid = self._process.pid
         os.set_blocking(self._sink, False)
+        # The user may have as many large pipes as is good for one.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._sink, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def exit_code(self, seconds: float = 0.0) -> int | None:
         """How it ended, negative for a signal; None if it runs on after *seconds*."""
@@ -66,16 +73,21 @@ class DecoderProcess:
             return self._process.wait(seconds)
         return None
 
-    def write(self, data: bytes, end: float) -> None:
-        """Write all of *data*."""
-        view = memoryview(data)
-        while view:
+    def write(self, parts: Sequence[bytes], end: float) -> None:
+        """Write all of *parts*, which are not empty."""
+        views = [memoryview(part) for part in parts]
+        while views:
             try:
-                view = view[os.write(self._sink, view) :]
+                size = os.writev(self._sink, views)
             except BlockingIOError:
                 _wait(self._sink, select.POLLOUT, end)
+                continue
             except BrokenPipeError:
                 raise EOFError from None
+            while views and size >= len(views[0]):
+                size -= len(views.pop(0))
+            if views:
+                views[0] = views[0][size:]
 
     def read_line(self, end: float) -> bytes:
         """What it says up to a line's end, LINE_BYTES_MAX bytes at most."""
