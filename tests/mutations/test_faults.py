@@ -52,11 +52,13 @@ def test_a_fault_that_no_longer_fits_says_so() -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_mutant_is_another_program(group: str) -> None:
-    """Of some files: each mutant can be parsed, and differs in one statement."""
-    for file in random.Random(group).sample(changed_files(group), 3):
+    """Some mutants of some files can be parsed, and differ."""
+    chance = random.Random(group)
+    for file in chance.sample(changed_files(group), 3):
         source = (ROOT / file).read_text()
         as_it_is = ast.dump(ast.parse(source))
-        for mutant in mutants_of(file, source):
+        made = mutants_of(file, source)
+        for mutant in chance.sample(made, min(30, len(made))):
             assert ast.dump(ast.parse(mutant.text(source))) != as_it_is, mutant
 
 
