@@ -104,9 +104,11 @@ def test_dropped_by_the_device_unnoticed(bench: Bench) -> None:
 def test_no_more_than_connections_max(bench: Bench) -> None:
     """Two connections serve five callers, two at a time, in order."""
     client = bench.client(connections_max=2)
+    assert client.connections_in_use == 0
 
     calls = [bench.read(client, mark=mark) for mark in range(5)]
     at_once = _marks(bench)
+    assert client.connections_in_use == 2
     order = []
     while bench.open:
         order.append(bench.open[0][0].cursor)
@@ -116,6 +118,7 @@ def test_no_more_than_connections_max(bench: Bench) -> None:
     assert order == [0, 1, 2, 3, 4]
     assert [call.result[0].cursor for call in calls] == [0, 1, 2, 3, 4]
     assert bench.peer.connected == 2
+    assert client.connections_in_use == 0
 
 
 def test_waiters_are_served_in_turn(bench: Bench) -> None:

@@ -11,7 +11,8 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.clocks import standing_clock
 from twisted_aotx.errors import Problem
-from twisted_aotx.gateway.budgets import Counter, FairCounter, Hold
+from twisted_aotx.gateway.budgets import Budgets, Counter, FairCounter, Hold
+from twisted_aotx.gateway.settings import Limits
 
 
 class Readers:
@@ -239,3 +240,42 @@ def test_fewer_places_are_reached_as_they_are_given_back() -> None:
 
     assert readers.order[-1] == "d1"
     assert readers.counter.held == 2
+
+
+class Reading:
+    """A request whose body has not come."""
+
+    def __init__(self) -> None:
+        self.faults: list[Problem] = []
+
+    def fail_body(self, problem: Problem) -> None:
+        self.faults.append(problem)
+
+
+def test_a_resize_reaches_every_budget() -> None:
+    """Also what is under way: a body that is being read has the new time."""
+    clock = standing_clock()
+    budgets = Budgets(Limits(body_seconds=60), clock)
+    reading = Reading()
+    budgets.body_deadlines.start(reading)  # type: ignore[arg-type]  # only its face
+
+    budgets.resize(
+        Limits(
+            work=1,
+            fetches=2,
+            connections=3,
+            body_credit=4,
+            body_readers=5,
+            body_seconds=6,
+        )
+    )
+
+    counters = (budgets.work, budgets.fetches, budgets.bodies, budgets.body_credit)
+    assert [each.limit for each in counters] == [1, 2, 3, 4]
+    assert (budgets.readers.limit, budgets.readers.share) == (5, 3)
+    clock.advance(5.9)
+    assert reading.faults == []
+    clock.advance(0.1)
+    assert [problem.code for problem in reading.faults] == ["body_timeout"]
+    budgets.close()
+    assert clock.getDelayedCalls() == []
