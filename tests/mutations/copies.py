@@ -29,6 +29,8 @@ _LEFT_OUT = shutil.ignore_patterns(
 _OPTIONS = (
     *("-q", "-x", "--tb=short", "-p", "no:cacheprovider"),
     *("-p", "tests.mutations.observed"),
+    # Seconds that one test may wait; the quick ones take less than one.
+    *("-o", "timeout=60"),
 )
 #: On a busy machine a run lasts so many times as long as its processor works for it.
 WAIT_FACTOR: Final = 15

@@ -146,7 +146,7 @@ def measure(copy: Copy, files: Sequence[str]) -> tuple[int, int]:
     run = copy.run(
         files,
         # The oracle alone runs nothing of the package.
-        *("--maxfail=100000", "-m", MARKS, "-k", "not oracle", "-o", "timeout=60"),
+        *("--maxfail=100000", "-m", MARKS, "-k", "not oracle"),
         cpu_seconds=FILE_SECONDS * len(files),
         lines=lines,
     )
