@@ -68,7 +68,8 @@ class KeepingRules(MachineBase):
 
     @rule(
         owner=owners,
-        action=st.sampled_from((1, 2, 2, 3, 4, 4, 4, 5)),
+        schema=st.sampled_from((1,) * 15 + (2,)),
+        action=st.sampled_from((1, 2, 2, 3, 4, 4, 4, 5) * 2 + (0, 6)),
         off=st.sampled_from((0, 0, 0, 0, 0, 1, -1)),
         epoch_off=st.sampled_from((0,) * 9 + (1,)),
         channel=st.integers(0, 50),
@@ -77,6 +78,7 @@ class KeepingRules(MachineBase):
     def write_policy(
         self,
         owner: bytes,
+        schema: int,
         action: int,
         off: int,
         epoch_off: int,
@@ -84,7 +86,7 @@ class KeepingRules(MachineBase):
         ticked: bool,
     ) -> None:
         revision = (self.oracle.state.policy.revision + off) % 2**64
-        payload = struct.pack("<IIQ", 1, action, revision)
+        payload = struct.pack("<IIQ", schema, action, revision)
         self._send(
             Intent(Operation.POLICY, owner, payload=payload, epoch_off=epoch_off),
             channel,
@@ -93,9 +95,15 @@ class KeepingRules(MachineBase):
             self.now += 1
             self._tick()
 
-    @rule(owner=owners)
-    def read_policy(self, owner: bytes) -> None:
-        self._send(Intent(Operation.POLICY, owner, addressed=False), 0)
+    @rule(
+        owner=owners,
+        number=st.sampled_from((0,) * 9 + (1,)),
+        addressed=st.sampled_from((False,) * 9 + (True,)),
+    )
+    def read_policy(self, owner: bytes, number: int, addressed: bool) -> None:
+        self._send(
+            Intent(Operation.POLICY, owner, number=number, addressed=addressed), 0
+        )
         self.now += 1
         self._tick()
 

@@ -105,11 +105,18 @@ class MediaRules(MachineBase):
         which=st.integers(0, 10**6),
         command=st.sampled_from((CANCEL,) * 5 + (END, CHUNK, 0, 5)),
         foreign=st.sampled_from((False, False, False, True)),
+        data=st.sampled_from((b"",) * 5 + (b"?",)),
         twist=twists,
         ticked=st.booleans(),
     )
     def interfere(
-        self, which: int, command: int, foreign: bool, twist: Twist, ticked: bool
+        self,
+        which: int,
+        command: int,
+        foreign: bool,
+        data: bytes,
+        twist: Twist,
+        ticked: bool,
     ) -> None:
         """Mostly CANCEL, of a source in any phase, or of none."""
         sources = self._sources()
@@ -117,7 +124,7 @@ class MediaRules(MachineBase):
         if sources and not foreign:
             source = sources[which % len(sources)]
             owner, number = source.owner, int.from_bytes(source.id, "big")
-        self._send(frame(command, owner, number, twist=twist), which)
+        self._send(frame(command, owner, number, data=data, twist=twist), which)
         if ticked:
             self.now += 1
             self._tick()

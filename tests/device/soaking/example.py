@@ -32,7 +32,7 @@ _RARE = {"restart": 0.05, "flush": 0.1, "audit": 0.3, "flood": 0.3, "set_hold": 
 #: Rules drawn for one step at most, until one applies.
 _RULES_DRAWN_MAX = 32
 #: Without these nothing moves.
-_NEEDED = ("submit", "open", "serve", "tick_and_take", "save")
+_NEEDED = ("install", "submit", "open", "serve", "tick_and_take", "save")
 
 
 @attrs.frozen

@@ -218,7 +218,7 @@ _policy_payloads = st.one_of(
 )
 
 _operations = st.sampled_from(
-    (2, 2, 8, 8, 6, 7, 9, 10, 11, 12, 12, 0, 1, 13, 99, 2**31, 2**32 - 1)
+    (2, 2, 8, 8, 6, 7, 9, 10, 10, 11, 11, 12, 12, 0, 1, 13, 99, 2**31, 2**32 - 1)
 )
 
 _plain_others = st.builds(
