@@ -87,7 +87,7 @@ def _spans(D: Any) -> Iterator[str]:
         if end > D.p_size[pool]:
             yield f"a span is beyond pool {pool}"
         if used != D.p_used[pool]:
-            yield f"pool {pool} counts {D['p_used'][pool]} in use, not {used}"
+            yield f"pool {pool} counts {D.p_used[pool]} in use, not {used}"
         held = [n for n in range(len(D.p_count[pool])) if D.p_count[pool][n]]
         if sorted(members) != held:
             yield f"the list of pool {pool} does not hold exactly its spans"
@@ -134,9 +134,9 @@ def _owners(D: Any) -> Iterator[str]:
         if counted != (len(mine), size):
             yield f"owner {owner} counts {counted}, not {(len(mine), size)}"
         if D.a_names[owner] != names[owner]:
-            yield f"owner {owner} counts {D['a_names'][owner]} names"
+            yield f"owner {owner} counts {D.a_names[owner]} names"
         if D.a_cached[owner] != cached[owner]:
-            yield f"owner {owner} counts {D['a_cached'][owner]} cached refusals"
+            yield f"owner {owner} counts {D.a_cached[owner]} cached refusals"
 
 
 def _found(buckets: Any, link: Any) -> list[int]:
@@ -195,7 +195,7 @@ def _leases(D: Any) -> Iterator[str]:
         counted.update(D.r_sources[request][: D.r_source_count[request]])
     for index in range(D.media_objects):
         if D.m_leases[index] != counted[index]:
-            yield f"source {index} counts {D['m_leases'][index]} leases"
+            yield f"source {index} counts {D.m_leases[index]} leases"
         if counted[index] and D.m_phase[index] != MEDIA_READY:
             yield f"source {index} is leased and not ready"
 
