@@ -5,6 +5,7 @@ What a device refuses of whoever makes it and of those who serve it; nothing cha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import attrs
 import pytest
@@ -42,7 +43,7 @@ class Engine:
     facts: EngineFacts
 
 
-def facts(**changes: object) -> list[HasFacts]:
+def facts(**changes: Any) -> list[HasFacts]:
     return [Engine(attrs.evolve(FACTS, **changes))]
 
 
