@@ -55,8 +55,9 @@ class Pool:
         self._granting = False
         #: Connections without an exchange, the one used last at the end.
         self._idle: dict[Connection, None] = {}
-        self._open: set[Connection] = set()
-        self._connecting: set[Deferred[IProtocol]] = set()
+        #: In order: a run that is played again closes them as it did before.
+        self._open: dict[Connection, None] = {}
+        self._connecting: dict[Deferred[IProtocol], None] = {}
         self._idle_deadlines = Deadlines[Connection](
             reactor, idle_seconds, Connection.drop
         )
@@ -210,7 +211,7 @@ class Pool:
 
     async def _connect(self) -> Connection:
         attempt = self._endpoint.connect(self._factory)
-        self._connecting.add(attempt)
+        self._connecting[attempt] = None
         try:
             connection = await attempt
         except ConnectError as refused:
@@ -220,13 +221,13 @@ class Pool:
                 raise
             raise ServiceClosed() from None
         finally:
-            self._connecting.discard(attempt)
+            self._connecting.pop(attempt, None)
         assert isinstance(connection, Connection)
-        self._open.add(connection)
+        self._open[connection] = None
         return connection
 
     def _connection_lost(self, connection: Connection) -> None:
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         self._idle.pop(connection, None)
         self._idle_deadlines.stop(connection)
         self._finish_close()

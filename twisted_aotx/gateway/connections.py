@@ -35,7 +35,8 @@ class Connections:
 
     def __init__(self, settings: GatewaySettings, reactor: IReactorTime) -> None:
         self._limit = settings.limits.connections
-        self._open: set[Connection] = set()
+        #: In the order of their accept.
+        self._open: dict[Connection, None] = {}
         #: The longest idle first.
         self._idle: dict[Connection, None] = {}
         #: Those that were told to give way and have not closed yet.
@@ -70,7 +71,7 @@ class Connections:
         """
         Whether there is room for *connection*, made if need be (rule 1).
         """
-        self._open.add(connection)
+        self._open[connection] = None
         if self.in_use <= self._limit:
             return True
         gives_way = next(iter(self._idle), connection)
@@ -100,7 +101,7 @@ class Connections:
         The socket of *connection* is closed.
         """
         self.busy(connection)
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         self._leaving.discard(connection)
         for deadlines in (self.header, self.write, self.linger):
             deadlines.stop(connection)

@@ -66,7 +66,8 @@ class WatchService(Factory):
         self._socket_path = socket_path
         self._system: SystemCalls = system or System()
         self._table: WatchTable[WatchProtocol] = WatchTable(epoch)
-        self._peers: set[WatchProtocol] = set()
+        #: In the order of their accept.
+        self._peers: dict[WatchProtocol, None] = {}
         self._renewals: Deadlines[tuple[WatchProtocol, Key]] = Deadlines(
             reactor, WATCH_FORGET_SECONDS, self._forget
         )
@@ -125,7 +126,7 @@ class WatchService(Factory):
             _log.warn("a watching peer was closed: there are enough")
             return None
         peer = WatchProtocol(self)
-        self._peers.add(peer)
+        self._peers[peer] = None
         return peer
 
     # --- what peers report ------------------------------------------------------------
@@ -144,7 +145,7 @@ class WatchService(Factory):
 
     def lost(self, peer: WatchProtocol) -> None:
         """Its watches are over."""
-        self._peers.discard(peer)
+        self._peers.pop(peer, None)
         for key in self._table.forget_peer(peer):
             self._renewals.stop((peer, key))
         self._listen()

@@ -1,0 +1,236 @@
+"""
+The checker refuses histories that break a promise: each test plants one fault in a
+history that is sound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.simulation.checker import check
+from tests.simulation.history import Event, History
+from tests.simulation.people import PEOPLE
+from tests.simulation.simulation import Profile, run
+from twisted_aotx.wire.numbers import Operation
+
+pytestmark = pytest.mark.simulation
+
+Changes = Callable[[Event], Mapping[str, Any] | None]
+
+
+@pytest.fixture(scope="module")
+def sound() -> History:
+    """A run in which everything happens but faults."""
+    profile = Profile(sessions=90, leaves=0.05, deeds=("stop_gateway",))
+    history = run(5, profile).history
+    assert check(history) == []
+    return history
+
+
+def planted(history: History, kind: str, changes: Changes) -> list[str]:
+    """
+    What is wrong once the first event of *kind* is changed as *changes* says of it.
+    """
+    for event in history.of(kind):
+        changed = changes(event)
+        if changed is not None:
+            fields = {**event.fields, **changed}
+            events = list(history.events)
+            events[event.number] = attrs.evolve(event, fields=fields)
+            return check(History(events))
+    raise AssertionError(f"no {kind} to change")
+
+
+def of_reply(history: History, operation: int, **changed: Any) -> Changes:
+    """Changes to a reply with 200 or 202 to *operation*."""
+
+    def changes(event: Event) -> Mapping[str, Any] | None:
+        frame = history.events[event.frame]
+        is_one = frame.operation == operation and event.status < 300
+        return changed if is_one and event.number > 50 else None
+
+    return changes
+
+
+def last_byte_lost(event: Event) -> Mapping[str, Any] | None:
+    return {"data": event.data[:-1]} if event.data else None
+
+
+def last_byte_repeated(event: Event) -> Mapping[str, Any] | None:
+    return {"data": event.data + event.data[-1:]} if event.data else None
+
+
+def other_byte(event: Event) -> Mapping[str, Any] | None:
+    if not event.fields.get("data"):
+        return None
+    return {"data": bytes([event.data[0] ^ 1]) + event.data[1:]}
+
+
+def other_person(event: Event) -> Mapping[str, Any]:
+    others = [each.id for each in PEOPLE if each.id != event.principal]
+    return {"principal": others[0]}
+
+
+@pytest.mark.parametrize("change", [last_byte_lost, last_byte_repeated, other_byte])
+def test_a_stream_with_other_bytes_is_refused(sound: History, change: Changes) -> None:
+    assert planted(sound, "emission", change)
+
+
+def test_a_stream_resumed_a_byte_late_is_refused(sound: History) -> None:
+    assert planted(
+        sound,
+        "emission",
+        lambda event: {
+            "offset": event.offset + 1,
+            "data": event.data[1:],
+        },
+    )
+
+
+def test_a_stream_that_ends_twice_is_refused(sound: History) -> None:
+    told = Counter(event.stream for event in sound.of("told"))
+
+    def is_terminal(event: Event) -> Mapping[str, Any] | None:
+        is_followed = told[event.stream] > 1 and not event.is_terminal
+        return {"is_terminal": True} if is_followed else None
+
+    faults = planted(sound, "told", is_terminal)
+
+    assert any("goes on after its end" in fault for fault in faults)
+
+
+def test_a_window_with_other_bytes_is_refused(sound: History) -> None:
+    assert planted(sound, "status", other_byte)
+
+
+def test_a_result_for_another_principal_is_refused(sound: History) -> None:
+    assert planted(sound, "status", other_person)
+    assert planted(sound, "completion", other_person)
+
+
+def test_a_completion_with_another_text_is_refused(sound: History) -> None:
+    assert planted(sound, "completion", lambda event: {"text": event.text + "x"})
+
+
+def test_tokens_that_nobody_sampled_are_refused(sound: History) -> None:
+    assert planted(
+        sound,
+        "status",
+        lambda event: {"sampled": event.sampled + 1, "tokens": event.tokens + 1},
+    )
+
+
+def test_an_answer_to_another_frame_is_refused(sound: History) -> None:
+    assert planted(sound, "reply", of_reply(sound, Operation.READ, id=bytes(16)))
+    assert planted(sound, "received", other_person)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"status": 404},
+        {"status": 410},
+        {"status": 403},
+        {"at_epoch": 77},
+        {"total": 100_000},
+        {"sampled": 777},
+    ],
+)
+def test_a_wrong_reply_is_refused(sound: History, changed: dict[str, Any]) -> None:
+    assert planted(sound, "reply", of_reply(sound, Operation.READ, **changed))
+
+
+def test_a_cancel_that_ends_nothing_is_refused(sound: History) -> None:
+    """What had accepted a cancel completes all the same."""
+
+    def completed(event: Event) -> Mapping[str, Any] | None:
+        is_cancelled = event.phase == 6 and event.failure == 409
+        return (
+            {"phase": 4, "failure": 0, "cancel": 0, "finish": 1}
+            if (is_cancelled)
+            else None
+        )
+
+    assert planted(sound, "reply", completed)
+
+
+def test_an_old_handle_that_is_found_is_refused(sound: History) -> None:
+    def found(event: Event) -> Mapping[str, Any] | None:
+        return {"status": 200} if event.status == 410 else None
+
+    assert planted(sound, "reply", found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("runtime_held", {"leases": 1}),
+        ("runtime_held", {"engine": [(1, 1)]}),
+        ("runtime_held", {"taken": [3]}),
+        ("runtime_held", {"violations": ["a table is broken"]}),
+        ("held", {"budgets": [("work", 1)]}),
+        ("left", {"files": 1}),
+        ("left", {"calls": 1}),
+        ("channels", {"served": 14}),
+        ("snooped", {"status": 200}),
+        ("looked", {"status": 500}),
+        ("refused", {"code": "internal_error"}),
+        ("leased", {"slot": 0}),
+    ],
+)
+def test_a_leak_or_a_fault_is_refused(
+    sound: History, kind: str, changed: dict[str, Any]
+) -> None:
+    assert planted(sound, kind, lambda _: changed)
+
+
+def test_a_request_that_ran_twice_is_refused(sound: History) -> None:
+    first = next(sound.of("leased"))
+    assert planted(
+        sound,
+        "leased",
+        lambda event: (
+            {"nonce": first.nonce}
+            if event.number != first.number and event.epoch == first.epoch
+            else None
+        ),
+    )
+
+
+def test_a_source_that_is_lost_is_refused(sound: History) -> None:
+    ready = [event.handle for event in sound.of("source_ready")]
+    removed = [event.handle for event in sound.of("removing")]
+    kept = set(ready) - set(removed)
+
+    def without(event: Event) -> Mapping[str, Any] | None:
+        rows = [row for row in event.rows if row[0] not in kept]
+        return {"rows": rows} if len(rows) < len(event.rows) else None
+
+    assert planted(sound, "source_list", without)
+
+
+def test_a_source_of_another_is_refused(sound: History) -> None:
+    def to_another(event: Event) -> Mapping[str, Any] | None:
+        return other_person(event) if event.rows else None
+
+    assert planted(sound, "source_list", to_another)
+
+
+def test_a_ledger_that_counts_once_too_often_is_refused(sound: History) -> None:
+    def counted_twice(event: Event) -> Mapping[str, Any] | None:
+        (principal, model, requests, *tokens), *rows = event.rows
+        return {"rows": [(principal, model, requests + 1, *tokens), *rows]}
+
+    assert planted(sound, "ledger", counted_twice)
+
+
+@pytest.mark.parametrize("kind", ["hangs", "spins", "session_failed", "logged"])
+def test_what_must_never_happen_is_refused(sound: History, kind: str) -> None:
+    number = len(sound.events)
+    event = Event(number, 0.0, kind, {"format": "", "why": ""})
+    assert check(History([*sound.events, event]))
