@@ -8,7 +8,8 @@ process here; the work itself is the runtime's own.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -20,6 +21,7 @@ from twisted_aotx.device.host import Device
 from twisted_aotx.interfaces import IEngine
 from twisted_aotx.limits import Capacities
 from twisted_aotx.orders import MediaJob
+from twisted_aotx.runtime.jpeg import fault_of
 from twisted_aotx.runtime.media_worker import MediaWorker
 
 _SECOND_NS: Final = 1_000_000_000
@@ -161,13 +163,28 @@ class SteppedDevice(Device):
         self._wake(max(_ROUND_SECONDS, (due - now) / _SECOND_NS))
 
 
+class InProcessDecoder:
+    """
+    Decodes here and now instead of in a process of its own.
+    """
+
+    def decodes(self, job: MediaJob, pieces: Iterator[bytes], /) -> bool:
+        return not fault_of(BytesIO(b"".join(pieces)), job.width, job.height)
+
+    def kill(self) -> None:
+        """There is nothing to kill."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 class SteppedMediaWorker(MediaWorker):
     """
     Image workers whose threads are calls of *process*.
     """
 
     def __init__(self, process: Process, device: Device) -> None:
-        super().__init__(device)
+        super().__init__(device, InProcessDecoder)
         self._process = process
 
     def _begin(self, worker: int) -> None:
@@ -178,7 +195,7 @@ class SteppedMediaWorker(MediaWorker):
         """What a worker's thread does with its next job, after a while."""
         if job is not None:
             seconds = self._process.world.random.random() * 0.02
-            self._process.callLater(seconds, self._work, job)
+            self._process.callLater(seconds, self._work, job, InProcessDecoder())
 
 
 class _Queue:

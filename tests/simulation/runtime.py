@@ -21,8 +21,8 @@ from tests.simulation.world import World
 from twisted_aotx.broker.service import BrokerService, Table
 from twisted_aotx.engines.reference import make as make_reference
 from twisted_aotx.interfaces import IEngine
-from twisted_aotx.runtime import RuntimeService
 from twisted_aotx.runtime.restoring import restore
+from twisted_aotx.runtime.service import RuntimeService
 from twisted_aotx.statedir import StateDirectory
 from twisted_aotx.watch.service import WatchService
 from twisted_aotx.wire.grants import GrantRow, GrantTable

@@ -15,7 +15,8 @@ import pytest
 from tests.simulation.checker import check
 from tests.simulation.history import Event, History
 from tests.simulation.people import PEOPLE
-from tests.simulation.simulation import Profile, run
+from tests.simulation.scene import Profile
+from tests.simulation.simulation import run
 from twisted_aotx.wire.numbers import Operation
 
 pytestmark = pytest.mark.simulation
@@ -147,16 +148,16 @@ def test_a_wrong_reply_is_refused(sound: History, changed: dict[str, Any]) -> No
 
 def test_a_cancel_that_ends_nothing_is_refused(sound: History) -> None:
     """What had accepted a cancel completes all the same."""
+    completed = {event.id for event in sound.of("reply") if event.phase == 4}
+    before = {event.frame for event in sound.of("reply") if event.phase in (2, 3)}
 
-    def completed(event: Event) -> Mapping[str, Any] | None:
-        is_cancelled = event.phase == 6 and event.failure == 409
-        return (
-            {"phase": 4, "failure": 0, "cancel": 0, "finish": 1}
-            if (is_cancelled)
-            else None
-        )
+    def cancelled(event: Event) -> Mapping[str, Any] | None:
+        is_one = event.number in before and event.id in completed
+        return {"operation": Operation.CANCEL} if is_one else None
 
-    assert planted(sound, "reply", completed)
+    faults = planted(sound, "frame", cancelled)
+
+    assert any("was cancelled and ended in phase 4" in fault for fault in faults)
 
 
 def test_an_old_handle_that_is_found_is_refused(sound: History) -> None:
