@@ -151,15 +151,24 @@ class MemoryGateway:
         for _ in self.device.records():
             self.device.finish_record(True)
 
-    def exchange(self, *pieces: bytes) -> bytes:
+    def exchange(self, *pieces: bytes, ends: bool = False, goes: bool = False) -> bytes:
         """
         What is answered to *pieces* on one connection, whose client then waits until
         the gateway ends it or nothing more is to come.
+
+        Args:
+            ends: the client ends its side when all is sent.
+            goes: it goes then, and reads no answer.
         """
         wire = self.connect()
         for piece in pieces:
             wire.send(piece)
             self._settle(wire, 2)
+        if ends and not wire.ended:
+            wire.protocol.readConnectionLost()
+        if goes:
+            self.hang_up(wire)
+            return bytes(wire.value())
         self._settle(wire, _SOON)
         seconds = 0.0
         while not self._over(wire):

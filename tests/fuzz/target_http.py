@@ -6,13 +6,14 @@ not; the answers are answers, none is 500, and no client can leave anything behi
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from tests.broker.whole import EPOCH
 from tests.fuzz.answers import answers_in
 from tests.fuzz.framing import Reader, compare, pieces_of, second_opinion
-from tests.fuzz.gateways import MemoryGateway
+from tests.fuzz.gateways import SECRETS, MemoryGateway
 from tests.fuzz.harness import Features, Target, demand
 from tests.fuzz.mutations import changed, number
 from tests.gateway.serving import TOKEN, TOKEN_2
@@ -58,12 +59,12 @@ _HARMLESS: Final = (
     *(b"Upgrade: h2c", b"Cookie: a=b; c", b"TE: trailers", b"X-B:", b"X-F: a\x0cb"),
 )
 _METHODS: Final = (
-    *(b"GET", b"GET", b"POST", b"POST") * 5,
+    *(b"GET", b"GET", b"POST", b"POST") * 20,
     *(b"HEAD", b"DELETE", b"OPTIONS", b"PUT"),
     *(b"PATCH", b"CONNECT", b"TRACE", b"get", b"G@T", b"G\xe9T", b"", b"PRI"),
 )
 _VERSIONS: Final = (
-    *(b" HTTP/1.1",) * 60,
+    *(b" HTTP/1.1",) * 120,
     *(b" HTTP/1.0", b" HTTP/1.0", b" HTTP/2.0", b" HTTP/1.2", b" http/1.1", b""),
     *(b"  HTTP/1.1", b" HTTP/1.1 ", b"\tHTTP/1.1", b" HTTP/11", b" HTTP/1.1\r"),
 )
@@ -99,8 +100,7 @@ def _paths() -> tuple[bytes, ...]:
         path = path.replace("{id:media}", _MEDIA).replace("{id:path}", "org/m")
         found.append(path.replace("{rest:path}", "x").encode())
     return (
-        *found,
-        *found,
+        *found * 4,
         *(b"/", b"*", b"//x", b"http://x/healthz", b"/v1/models/org%2Fm", b"/%", b""),
         *(b"/v1/models/%c3%bc", b"/v1/models/\xc3\xbc", b"/a b", b"/\x80", b"/\x7f"),
         *(b"/aotx/v1/requests/req-" + b"0" * 16 + b"-" + b"0" * 32, b"/..", b"/%2e%2e"),
@@ -149,7 +149,18 @@ class HTTPTarget(Target):
 
     def seeds(self) -> Sequence[bytes]:
         rng = random.Random(0)
-        return [_request(rng) for _ in range(20)]
+        end = b"Content-Type: application/json\r\n"
+        plain = end + b"Content-Length: 2\r\n\r\n{}"
+        parted = (
+            end + b"Transfer-Encoding: chunked\r\n\r\n2;x\r\n{}\r\n0\r\nT: y\r\n\r\n"
+        )
+        right = []
+        for route, path in zip(ROUTES, _PATHS, strict=False):
+            method = route.method.replace("*", "PUT").encode()
+            head = b"%b %b HTTP/1.1\r\nHost: x\r\n%b\r\n" % (method, path, _AUTH)
+            ends = (plain, parted) if method == b"POST" else (b"\r\n",)
+            right += [head + each for each in ends]
+        return [*right, b"".join(right[:4]), *(_request(rng) for _ in range(20))]
 
     def draw(self, rng: random.Random, corpus: Sequence[bytes]) -> bytes:
         drawn = rng.random()
@@ -180,6 +191,8 @@ class HTTPTarget(Target):
         features.add((whole.end, whole.why, min(len(whole.requests), 3)))
         gateway = MemoryGateway()
         try:
+            if zlib.crc32(data) % 5 == 0:
+                return frozenset({*features, self._left(gateway, data)})
             said = gateway.exchange(*pieces_of(data, 8))
             methods = [request.method for request in whole.requests]
             for answer in answers_in(said, methods):
@@ -190,6 +203,14 @@ class HTTPTarget(Target):
         finally:
             gateway.close()
         return frozenset(features)
+
+    def _left(self, gateway: MemoryGateway, data: bytes) -> object:
+        """The client ends its side, or goes, once all is sent."""
+        goes = len(data) % 2 == 1
+        said = gateway.exchange(*pieces_of(data, 8), ends=not goes, goes=goes)
+        demand(b"HTTP/1.1 500 " not in said, "500 to a client that left")
+        demand(not any(secret in said for secret in SECRETS), "a secret in an answer")
+        return "left", goes, said[:12]
 
     def close(self) -> None:
         self._reader.close()
