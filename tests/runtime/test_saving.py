@@ -34,10 +34,12 @@ class BrokenStore(Store):
 
     Attributes:
         breaks: Whether it refuses to write.
+        hides: Whether it refuses to tell how large it is.
         transactions: How many records each one had.
     """
 
     breaks = False
+    hides = False
     transactions: list[int]
 
     def save_together(
@@ -52,6 +54,11 @@ class BrokenStore(Store):
         if self.breaks:
             raise StoreFailed(self.path, "disk I/O error")
         super().probe()
+
+    def used_bytes(self) -> int:
+        if self.hides:
+            raise StoreFailed(self.path, "disk I/O error")
+        return super().used_bytes()
 
 
 class Bench:
@@ -115,6 +122,24 @@ def test_records_are_saved_in_order_and_finished(bench: Bench) -> None:
     assert policy is not None
     assert (policy.control, policy.saved_generation) == (control(2), 1)
     assert not bench.turn()
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_what_is_saved_is_told_so_though_its_size_cannot_be_read(
+    bench: Bench, batches: int
+) -> None:
+    """Told otherwise, the device would have the same usage saved once more."""
+    bench.store.hides = True
+    bench.publish(*(batch(n, row(counts=(1, 10, 5))) for n in range(1, batches + 1)))
+
+    bench.turn()
+
+    assert bench.device.results == [True] * batches
+    assert bench.store.transactions == [batches]
+    assert not bench.is_held()
+    policy = bench.store.policy()
+    assert policy is not None
+    assert policy.ledger == (row(counts=(batches, 10 * batches, 5 * batches)),)
 
 
 def test_records_that_wait_together_share_a_transaction(bench: Bench) -> None:

@@ -142,7 +142,6 @@ class Saver:
         began = self._seconds()
         try:
             self._store.save_together(group, self._device.record_bytes)
-            used = self._store.used_bytes()
         except StoreError as error:
             if len(group) > 1:
                 for record in group:
@@ -156,11 +155,18 @@ class Saver:
         self.state = attrs.evolve(
             self.state,
             saved=self.state.saved + len(group),
-            store_bytes=used,
+            store_bytes=self._used_bytes(),
             last_seconds=self._seconds() - began,
         )
         for _ in group:
             self._device.finish_record(True)
+
+    def _used_bytes(self) -> int:
+        """As last known, if the store cannot say: what is saved stays saved."""
+        try:
+            return self._store.used_bytes()
+        except StoreError:
+            return self.state.store_bytes
 
     def _hold(self, error: StoreError) -> None:
         self._probe_at = self._seconds() + PROBE_SECONDS
