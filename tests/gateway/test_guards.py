@@ -107,6 +107,9 @@ CHUNKED = CANCEL + JSON + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
         b"0\r\nX: y\r\n folded\r\n\r\n",
         b"0\r\nX: y\rZ: z\r\n\r\n",
         b"0\r\nX: \0\r\n\r\n",
+        b"0\r\nContent-Length: 2\r\n\r\n",
+        b"0\r\nX: y\r\ntransfer-encoding:\r\n\r\n",
+        b"0\r\nHost: y\r\n\r\n",
         # Where a line feed ends a line, this is another request.
         b"0\r\nX: y\n\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
         b"0\n\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -133,6 +136,7 @@ async def test_the_end_of_a_chunked_body_is_one_to_everybody(
     [
         b"0\r\n\r\n",
         b"0\r\nX: y\r\nZ:\r\n\r\n",
+        b"0\r\nX-Host: y\r\nContent-MD5: x\r\n\r\n",
         b"0;ext=1\r\nX: \t\x80 y\r\n\r\n",
         b"0" * 16 + b"\r\n\r\n",
     ],

@@ -21,6 +21,11 @@ SIZE_DIGITS_MAX: Final = 16
 #: A field of a trailer (RFC 9110 §5).
 _FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00\r\n]*")
 
+#: What frames or routes a request stands before its body (RFC 9110 §6.5.1).
+_FRAMING: Final = re.compile(
+    rb"(content-length|transfer-encoding|host):", re.IGNORECASE
+)
+
 
 class Chunks(http._ChunkedTransferDecoder):
     """
@@ -44,6 +49,6 @@ class Chunks(http._ChunkedTransferDecoder):
         known = len(self._trailerHeaders)
         goes_on = super()._dataReceived_TRAILER()
         for line in self._trailerHeaders[known:]:
-            if _FIELD.fullmatch(line) is None:
-                raise http._MalformedChunkedDataError("a trailer that is no field")
+            if _FIELD.fullmatch(line) is None or _FRAMING.match(line) is not None:
+                raise http._MalformedChunkedDataError("a trailer that is none")
         return goes_on
