@@ -55,4 +55,6 @@ def test_a_decoder_comes_with_the_first_image_and_goes_with_the_runtime(
 
         assert last.ends()
         assert process.code() == (0 if end == signal.SIGTERM else -end)
-        assert process.lines("warn") == ["an image decoder was lost: signal 9 ended it"]
+        # A busy machine may have more to warn of.
+        lines = [line for line in process.lines("warn") if "decoder" in line]
+        assert lines == ["an image decoder was lost: signal 9 ended it"]
