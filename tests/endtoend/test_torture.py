@@ -26,6 +26,7 @@ KINDS = (
     "socket moved away",
     "socket removed",
     "disk full",
+    "decoders killed",
 )
 
 

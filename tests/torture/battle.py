@@ -21,6 +21,7 @@ from tests.torture import checks
 from tests.torture.book import Book
 from tests.torture.clients import FOLLOW_SECONDS, Client
 from tests.torture.completers import Completer
+from tests.torture.deployment import Deployment
 from tests.torture.expected import Oracle
 from tests.torture.fires import BETWEEN, KINDS, STILL_SECONDS, Fires
 from tests.torture.fleet import Fleet
@@ -96,7 +97,7 @@ class Battle:
     def __attrs_post_init__(self) -> None:
         plan = self.plan
         self._chance = random.Random(plan.seed)
-        self.fleet = Fleet.make(self.folder, plan.clients, plan.requests)
+        self.fleet = Fleet(Deployment.make(self.folder, plan.clients, plan.requests))
         self.clients = [self._client(number) for number in range(plan.clients)]
         self.fires = Fires(
             self.fleet,
@@ -109,7 +110,7 @@ class Battle:
         )
 
     def _client(self, index: int) -> Client:
-        account = self.fleet.accounts[index]
+        account = self.fleet.deployment.accounts[index]
         role = ROLES[index % len(ROLES)]
         kinds = {"uploader": Uploader, "completer": Completer, "rude": Rude}
         client: Client = kinds.get(role, Client)(
@@ -121,6 +122,8 @@ class Battle:
             chance=random.Random(1000 * self.plan.seed + account.number),
             is_calm=self.fleet.is_calm,
         )
+        if isinstance(client, Uploader):
+            client.may_lose_image = self.fleet.may_lose_image
         if isinstance(client, Rude):
             client.pid_of = self.fleet.pid_of
             client.packet_socket = str(self.fleet.state / "service.sock")
@@ -161,7 +164,7 @@ class Battle:
             self.fleet.start_runtime()
             for which in (0, 1):
                 self.fleet.start_gateway(which)
-            headers = {"Authorization": f"Bearer {self.fleet.watcher.token}"}
+            headers = {"Authorization": f"Bearer {self.fleet.deployment.watcher.token}"}
             url = f"{self.fleet.urls[0]}/aotx/v1/policy"
             policy = call(url, headers).body
             body = {"action": "review_on"}

@@ -20,7 +20,8 @@ from tests.endtoend.storm import Media
 from tests.processes import PATIENCE
 from tests.torture.book import Book
 from tests.torture.clients import REQUESTS
-from tests.torture.fleet import Account, Fleet
+from tests.torture.deployment import Account
+from tests.torture.fleet import Fleet
 from tests.torture.histories import History
 from tests.torture.talk import Line
 from tests.torture.uploaders import UPLOAD_SECONDS, Shelf, Uploader
@@ -51,7 +52,7 @@ def at_rest(fleet: Fleet, book: Book) -> None:
 
         def budgets(url: str = url, held: dict[str, int] = held) -> bool:
             held.clear()
-            held.update(budgets_of(url, fleet.watcher))
+            held.update(budgets_of(url, fleet.deployment.watcher))
             return not any(held.values())
 
         if not book.wait(budgets, REST_SECONDS, f"no budget held at {url}"):
@@ -78,7 +79,7 @@ def old_epochs(
     fleet: Fleet, book: Book, histories: Sequence[History], chance: random.Random
 ) -> None:
     """Handles of epochs that are over answer 410, whatever is asked of them."""
-    tokens = {account.number: account.token for account in fleet.accounts}
+    tokens = {account.number: account.token for account in fleet.deployment.accounts}
     old = [
         history
         for history in histories
@@ -106,7 +107,7 @@ def shelves(fleet: Fleet, book: Book, uploaders: Iterable[Uploader]) -> None:
     total = count = 0
     for uploader in uploaders:
         lists = []
-        for config in fleet.configs:
+        for config in fleet.deployment.configs:
             listed = Media(config, uploader.token).listed()
             if any(row["phase"] != 6 for row in listed.values()):
                 book.fault(f"a source that is not ready at rest: {listed}")

@@ -25,11 +25,13 @@ STILL_SECONDS: Final = (1.0, 4.0)
 #: Requests that are done between two fires.
 BETWEEN: Final = (5, 40)
 #: Seconds after a fire until both gateways are ready again.
-WELL_SECONDS: Final = 60.0
+WELL_SECONDS: Final = 120.0
 #: Seconds until the store meets a disk that is full: uploads make it write.
-FULL_SECONDS: Final = 30.0
+FULL_SECONDS: Final = 60.0
 #: Seconds until clients have done their next requests.
-WORK_SECONDS: Final = 120.0
+WORK_SECONDS: Final = 240.0
+#: Seconds between two looks for decoders.
+DECODER_PAUSE: Final = 0.02
 CANNOT: Final = "the state store cannot write"
 AGAIN: Final = "the state store writes again"
 #: Bytes of sources that a store under a cap has room for.
@@ -52,6 +54,7 @@ KINDS: Final = (
     "socket moved away",
     "disk full",
     "store capped",
+    "decoders killed",
 )
 
 Judge = Callable[[], None]
@@ -106,7 +109,7 @@ class Fires:
     def well(self) -> None:
         """Until both gateways say that they are ready, and answer."""
         for url in self.fleet.urls:
-            line = Line(url, self.fleet.watcher.token)
+            line = Line(url, self.fleet.deployment.watcher.token)
             self.book.wait(
                 lambda line=line: _is_ready(line),  # type: ignore[misc]
                 WELL_SECONDS,
@@ -183,6 +186,18 @@ class Fires:
         self.fleet.end_runtime(number)
         self.on_death()
         self.fleet.start_runtime()
+
+    def _decoders_killed(self) -> None:
+        """Costs the image that is decoded, and nothing else."""
+        deadline = time.monotonic() + self.chance.uniform(*self.still_seconds)
+        killed = 0
+        while not killed or time.monotonic() < deadline:
+            killed += self.fleet.kill_decoders()
+            if time.monotonic() > deadline + FULL_SECONDS:
+                self.book.fault("there was no decoder to kill")
+                return
+            time.sleep(DECODER_PAUSE)
+        self.book.saw("decoders killed", killed)
 
     # --- the disk -----------------------------------------------------------------
 

@@ -4,21 +4,20 @@ Two gateways and one runtime as processes, that can be killed, stopped and start
 
 from __future__ import annotations
 
-import base64
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import attrs
+import psutil  # type: ignore[import-untyped]  # it ships no types
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.endtoend.conftest import GATEWAY_READY, RUNTIME_READY
@@ -29,67 +28,19 @@ from tests.processes import (
     address,
     edit,
     environment,
-    free_port,
-    make_state,
 )
-from tests.torture.expected import ANSWERING, RECITED, RECITING
+from tests.torture.deployment import Deployment
 from tests.torture.histories import Life
-from tests.torture.uploaders import UPLOAD_SECONDS
-from twisted_aotx.config.files import replace_file
-from twisted_aotx.config.gateway import load_gateway
-from twisted_aotx.config.grants import grant_table
-from twisted_aotx.config.initial import new_token
 
-#: Tokens per second of the model that answers, and of the one that recites.
-RATE, RECITING_RATE = 100, 1000
-#: Principal who looks at metrics and switches review on.
-WATCHER: Final = 1000
-LIMITS: Final = {
-    "connections": 256,
-    "work": 128,
-    "header_seconds": 3,
-    "body_seconds": 4,
-    "write_seconds": 4,
-}
 #: Seconds after a fire within which its echo may still be heard: a connection of a
 #: pool that was dead without knowing it lives at most ten, an exchange fifteen.
 ECHO_SECONDS: Final = 20.0
+#: Seconds that a gateway may take to start, with much else to do for the machine.
+START_SECONDS: Final = 120.0
 #: Seconds that an orderly stop may take.
 STOP_SECONDS: Final = 60.0
 #: Of the state store, when nothing is wrong with it.
 STORE_BYTES: Final = 1 << 30
-
-
-@attrs.frozen
-class Account:
-    """
-    A principal: its number and its token.
-    """
-
-    number: int
-    token: str = attrs.field(repr=False)
-    digest: str = attrs.field(repr=False)
-
-    @classmethod
-    def make(cls, number: int) -> Account:
-        return cls(number, *new_token())
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        """Its place in gateway.json."""
-        actions = ["infer", "upload"]
-        if self.number == WATCHER:
-            actions += ["telemetry", "policy_manage"]
-        return {
-            "id": f"{self.number:032x}",
-            "token_sha256": [self.digest],
-            "models": [ANSWERING, RECITING],
-            "actions": actions,
-            "tokens": 8192,
-            "requests": 16,
-            "media": 12,
-            "media_bytes": 4 << 20,
-        }
 
 
 @attrs.define
@@ -102,62 +53,21 @@ class Fleet:
         troubles: (from, to) of fires; while one burns, `to` is infinite.
     """
 
-    folder: Path
-    state: Path
-    configs: tuple[Path, Path]
-    accounts: list[Account]
+    deployment: Deployment
     runtime: Process | None = None
     gateways: list[Process | None] = attrs.field(factory=lambda: [None, None])
     lives: dict[int, Life] = attrs.field(factory=dict)
     troubles: list[list[float]] = attrs.field(factory=list)
     logs: list[Process] = attrs.field(factory=list)
-
-    @classmethod
-    def make(cls, folder: Path, clients: int, requests: int) -> Fleet:
-        """
-        Args:
-            requests: `device.requests`; 128 needs no kernels of its own.
-        """
-        numbers = [*range(1, clients + 1), WATCHER]
-        accounts = [Account.make(number) for number in numbers]
-        entries = [account.entry for account in accounts]
-        models = {
-            ANSWERING: {"role": "language", "published_at": 1},
-            RECITING: {"role": "language-q4", "published_at": 1},
-        }
-        state = make_state(
-            folder, principals=entries, models=models, limits=dict(LIMITS)
-        )
-        recited = base64.b64encode(RECITED).decode()
-        media = ["image", "audio"]
-        device = edit(state / "runtime.json")["device"]
-        edit(
-            state / "runtime.json",
-            metrics="unix:metrics.sock",
-            device={**device, "requests": requests, "upload_seconds": UPLOAD_SECONDS},
-            models={
-                "language": {"engine": "reference", "rate": RATE, "modalities": media},
-                "language-q4": {
-                    "engine": "reference",
-                    "rate": RECITING_RATE,
-                    "bytes": recited,
-                },
-            },
-        )
-        first, second = state / "gateway.json", state / "gateway-2.json"
-        shutil.copy(first, second)
-        edit(second, port=free_port())
-        table = grant_table(load_gateway(first).settings)
-        replace_file(state / "grants", table.pack())
-        return cls(folder, state, (first, second), accounts)
+    decoders_killed: list[float] = attrs.field(factory=list)
 
     @property
     def urls(self) -> tuple[str, ...]:
-        return tuple(address(config) for config in self.configs)
+        return tuple(address(config) for config in self.deployment.configs)
 
     @property
-    def watcher(self) -> Account:
-        return self.accounts[-1]
+    def state(self) -> Path:
+        return self.deployment.state
 
     @property
     def life(self) -> Life:
@@ -196,18 +106,24 @@ class Fleet:
         return process
 
     def start_gateway(self, which: int) -> Process:
-        process = self._start("aotx-gateway", "--gateway", self.configs[which])
+        process = self._start(
+            "aotx-gateway", "--gateway", self.deployment.configs[which]
+        )
         self.gateways[which] = process
-        process.wait_for(GATEWAY_READY)
+        process.wait_for(GATEWAY_READY, START_SECONDS)
         return process
 
     def end_runtime(self, number: signal.Signals) -> Process:
         """SIGKILL, or SIGTERM and a stop in order."""
         process = self.runtime
         assert process is not None
+        children = psutil.Process(process.popen.pid).children()
         self.life.ending = time.monotonic()
         process.signal(number)
         self._ended(process, number)
+        # They see their pipes close, whatever ended it.
+        _, alive = psutil.wait_procs(children, STOP_SECONDS)
+        assert not alive, f"they outlive their runtime: {alive}"
         self.life.dead = time.monotonic()
         self.runtime = None
         return process
@@ -226,14 +142,14 @@ class Fleet:
         assert code == wanted, f"ended with {code}: {process.log}"
 
     def _start(self, *words: str | Path) -> Process:
-        log = self.folder / f"{len(self.logs):04}-{words[0]}.log"
+        log = self.deployment.folder / f"{len(self.logs):04}-{words[0]}.log"
         run = "from twisted.scripts.twistd import run; run()"
         options = ["-n", "--pidfile=", str(words[0]), "--log-format=text"]
         command = [sys.executable, "-c", run, *options, *map(str, words[1:])]
         # Through a pipe: a process that may write no file can still log.
         popen = subprocess.Popen(
             command,
-            cwd=self.folder,
+            cwd=self.deployment.folder,
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -263,6 +179,20 @@ class Fleet:
             if process.popen.poll() is None:
                 process.popen.kill()
                 process.popen.wait(STOP_SECONDS)
+
+    def kill_decoders(self) -> int:
+        """SIGKILL what decodes images; how many there were."""
+        assert self.runtime is not None
+        found = psutil.Process(self.runtime.popen.pid).children()
+        self.decoders_killed.append(time.monotonic())
+        for each in found:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        return len(found)
+
+    def may_lose_image(self, asked: float, answered: float) -> bool:
+        """Whether a decoder was killed between the two."""
+        return any(asked <= killed <= answered for killed in self.decoders_killed)
 
     # --- the disk -----------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+import psutil  # type: ignore[import-untyped]  # it ships no types
 
 #: Resident memory may grow by this factor and so many bytes: what allocators keep.
 GROWTH: Final = 1.15
@@ -31,6 +32,8 @@ class Level:
     descriptors: tuple[str, ...]
     threads: int
     rss_bytes: int
+    #: Processes that it has started.
+    children: int = 0
 
     @classmethod
     def of(cls, pid: int) -> Level:
@@ -53,7 +56,8 @@ class Level:
             for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         )
         rss = int(fields["VmRSS"].split()[0]) * 1024
-        return cls(tuple(sorted(kinds)), int(fields["Threads"]), rss)
+        count = len(psutil.Process(pid).children())
+        return cls(tuple(sorted(kinds)), int(fields["Threads"]), rss, count)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -63,7 +67,8 @@ class Level:
     def __str__(self) -> str:
         size = self.rss_bytes / (1 << 20)
         count = len(self.descriptors)
-        return f"{count} descriptors, {self.threads} threads, {size:.0f} MiB"
+        counts = f"{count} descriptors, {self.threads} threads"
+        return f"{counts}, {self.children} children, {size:.0f} MiB"
 
 
 def leaks(before: Level, after: Level) -> Iterator[str]:
@@ -79,6 +84,8 @@ def leaks(before: Level, after: Level) -> Iterator[str]:
         yield f"{len(more)} more descriptors: {more[:8]}"
     if after.threads > before.threads:
         yield f"{after.threads - before.threads} more threads"
+    if after.children > before.children:
+        yield f"{after.children - before.children} more children"
     allowed = before.rss_bytes * GROWTH + SLACK_BYTES
     if after.rss_bytes > allowed:
         grown = f"{before.rss_bytes >> 20} to {after.rss_bytes >> 20} MiB"

@@ -17,8 +17,9 @@ import attrs
 from tests.endtoend.streams import EventStream
 
 #: Seconds without a byte after which an answer is one that never comes: an exchange
-#: with the device may take 15, and a process may be stopped for some.
-SILENCE_SECONDS: Final = 60.0
+#: with the device may take 15, a process may be stopped for some, and the machine may
+#: have much else to do.
+SILENCE_SECONDS: Final = 120.0
 
 
 class Gone(Exception):

@@ -30,6 +30,11 @@ def test_a_thread_more_is_told() -> None:
     assert list(leaks(BEFORE, after)) == ["1 more threads"]
 
 
+def test_a_child_more_is_told() -> None:
+    after = attrs.evolve(BEFORE, children=1)
+    assert list(leaks(BEFORE, after)) == ["1 more children"]
+
+
 def test_memory_beyond_the_slack_is_told() -> None:
     grown = attrs.evolve(BEFORE, rss_bytes=130 << 20)
     assert list(leaks(BEFORE, grown)) == []

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
@@ -122,6 +122,10 @@ class Uploader(Client):
     """
 
     shelf: Shelf = attrs.field(factory=Shelf)
+    #: Tells whether an image may be refused because its decoder was killed.
+    may_lose_image: Callable[[float, float], bool] = attrs.field(
+        default=lambda asked, answered: False
+    )
     _bodies: int = 0
 
     def one(self) -> None:
@@ -169,10 +173,14 @@ class Uploader(Client):
                 shelf.unanswered.pop(body.sha256, None)
             self.book.saw("uploads acknowledged")
         elif answer.status == 400 and answer.code == "media_refused":
-            # Held or stopped for long: its time was over.
-            if body.is_valid and answer.answered - asked < UPLOAD_SECONDS:
+            # Held or stopped for long, its time was over.
+            is_late = answer.answered - asked >= UPLOAD_SECONDS
+            may_be_lost = body.kind == JPEG and self.may_lose_image(
+                asked, answer.answered
+            )
+            if body.is_valid and not (is_late or may_be_lost):
                 self.book.fault(f"a valid {body.kind} was refused")
-            self.book.saw("junk refused")
+            self.book.saw("images lost" if body.is_valid else "junk refused")
         elif answer.status == 429 and answer.code in NO_ROOM:
             self.book.saw(f"told to wait, 429 {answer.code}")
             self.pause(0.1, 0.5)
