@@ -19,13 +19,14 @@ import attrs
 from tests.endtoend.calls import call
 from tests.torture import checks
 from tests.torture.book import Book
-from tests.torture.clients import FOLLOW_SECONDS, Client
+from tests.torture.clients import Client
 from tests.torture.completers import Completer
 from tests.torture.deployment import Deployment
 from tests.torture.expected import Oracle
 from tests.torture.fires import BETWEEN, KINDS, STILL_SECONDS, Fires
 from tests.torture.fleet import Fleet
 from tests.torture.flood import Flood, affordable, flood_packets
+from tests.torture.following import FOLLOW_SECONDS
 from tests.torture.histories import History, Life, World, judge
 from tests.torture.ledgers import Ledger, judge_ledger, ledger_of
 from tests.torture.levels import Level, leaks, quiet, settled
@@ -45,6 +46,8 @@ ROLES: Final = (
 )
 #: Seconds of a storm without a fire, of a round, and of what a flood is watched from.
 CALM_SECONDS, ROUND_SECONDS, FLOODED_SECONDS = 25.0, 150.0, 10.0
+#: Uploads until there was one of each kind.
+UPLOADS_MAX: Final = 100
 #: `device.channels` of the runtime, which every deployment here has.
 CHANNELS: Final = 128
 
@@ -171,7 +174,23 @@ class Battle:
             body |= {key: policy[key] for key in ("epoch", "control_revision")}
             answer = call(url, headers, body)
             assert answer.status == 200, answer
+            self._compile()
         self.fleet.troubles.clear()
+
+    def _compile(self) -> None:
+        """
+        Have every kernel compiled, those that restore included, and begin with a
+        process that did not compile them: it takes memory.
+        """
+        for uploader in self.uploaders[:1]:
+            for _ in range(UPLOADS_MAX):
+                if len({each.kind for each in uploader.shelf.ready.values()}) == 2:
+                    break
+                uploader.upload()
+        for _ in range(2):
+            self.fleet.end_runtime(signal.SIGTERM)
+            self.fleet.start_runtime()
+        self.fires.well()
 
     def _is_over(self, until: float) -> bool:
         """Whether there were as many fires as there are to be, or it is *until*."""

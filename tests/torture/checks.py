@@ -19,12 +19,13 @@ from tests.endtoend.scrapes import gauges_of_device
 from tests.endtoend.storm import Media
 from tests.processes import PATIENCE
 from tests.torture.book import Book
-from tests.torture.clients import REQUESTS
 from tests.torture.deployment import Account
 from tests.torture.fleet import Fleet
+from tests.torture.following import REQUESTS
 from tests.torture.histories import History
+from tests.torture.shelves import Shelf
 from tests.torture.talk import Line
-from tests.torture.uploaders import UPLOAD_SECONDS, Shelf, Uploader
+from tests.torture.uploaders import UPLOAD_SECONDS, Uploader
 from twisted_aotx.journal.database import FILE_NAME
 from twisted_aotx.journal.store import Store
 from twisted_aotx.wire.handles import media_handle

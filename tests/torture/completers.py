@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import attrs
 
-from tests.torture.clients import Client, body_of
+from tests.torture.clients import Client
 from tests.torture.expected import ANSWERING, Task
 from tests.torture.histories import History, Reading, State
+from tests.torture.statuses import body_of
 from tests.torture.talk import Gone, Silent
 
 COMPLETIONS: Final = "/v1/chat/completions"

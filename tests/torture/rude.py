@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tests.torture.clients import REQUESTS, Client
+from tests.torture.clients import Client
+from tests.torture.following import REQUESTS
 from tests.torture.histories import Reading
 from tests.torture.talk import SILENCE_SECONDS, Gone, Silent, reset
 
@@ -144,7 +145,7 @@ class Rude(Client):
             return
         stream.sock.shutdown(socket.SHUT_WR)
         try:
-            self._events(reading, stream, may_break=True)
+            self.events(reading, stream, may_break=True)
         finally:
             reset(stream.sock)
         if reading.status == 200:

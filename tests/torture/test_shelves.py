@@ -4,7 +4,7 @@ What an uploader knows is held against a list.
 
 from __future__ import annotations
 
-from tests.torture.uploaders import Shelf, Stored
+from tests.torture.shelves import Shelf, Stored
 
 ONE = Stored("media-1", "11", 100, "image/jpeg", 64)
 TWO = Stored("media-2", "22", 200, "audio/wav", 10)
