@@ -46,6 +46,8 @@ ROLES: Final = (
 )
 #: Seconds of a storm without a fire, of a round, and of what a flood is watched from.
 CALM_SECONDS, ROUND_SECONDS, FLOODED_SECONDS = 25.0, 150.0, 10.0
+#: Seconds between two reloads.
+RELOAD_PAUSE: Final = 1.0
 #: Uploads until there was one of each kind.
 UPLOADS_MAX: Final = 100
 #: `device.channels` of the runtime, which every deployment here has.
@@ -187,6 +189,9 @@ class Battle:
                 if len({each.kind for each in uploader.shelf.ready.values()}) == 2:
                     break
                 uploader.upload()
+            # Else they are closed meanwhile as unused.
+            for line in uploader.lines:
+                line.close()
         for _ in range(2):
             self.fleet.end_runtime(signal.SIGTERM)
             self.fleet.start_runtime()
@@ -204,7 +209,8 @@ class Battle:
             self.fires.until(lambda: self._is_over(until))
         else:
             while time.monotonic() < until and not self.book.faults:
-                time.sleep(0.1)
+                self.fires.reload()
+                time.sleep(RELOAD_PAUSE)
         self._finish(threads)
 
     def _set_to_work(self) -> list[threading.Thread]:
