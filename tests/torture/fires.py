@@ -11,6 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -111,7 +112,7 @@ class Fires:
         for url in self.fleet.urls:
             line = Line(url, self.fleet.deployment.watcher.token)
             self.book.wait(
-                lambda line=line: _is_ready(line),  # type: ignore[misc]
+                partial(_is_ready, line),
                 WELL_SECONDS,
                 f"ready after a fire: {url}",
             )
@@ -125,9 +126,7 @@ class Fires:
             before = process.text().count(line)
             process.signal(signal.SIGHUP)
             self.book.wait(
-                lambda process=process, line=line, before=before: (  # type: ignore[misc]
-                    process.text().count(line) > before
-                ),
+                partial(_says, process, line, before + 1),
                 WELL_SECONDS,
                 f"a reload of {name}",
             )
@@ -268,6 +267,10 @@ def cap_above(used: int) -> int:
     """`store_bytes` under which *used* bytes leave ROOM_BYTES for sources."""
     wanted = used + ROOM_BYTES
     return min(wanted + RESERVE_BYTES, wanted * 4 // 3)
+
+
+def _says(process: Process, line: str, times: int) -> bool:
+    return process.text().count(line) >= times
 
 
 def _is_ready(line: Line) -> bool:
