@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from tests.device.capacities import SMALL, TIGHT
+from tests.device.capacities import NO_MEDIA, SMALL, TIGHT
 from tests.device.cases.starting import Start
 from tests.device.cases.uploading import (
     JPEG_FILE,
@@ -166,6 +166,22 @@ def test_sources_that_do_not_fit(start: Start) -> None:
     ]
     rows = [stored(n, make_wav(2000)) for n in (1, 2)]
     assert statuses_of(start, rows, TIGHT) == [0, MediaStatus.PRESSURE]
+
+
+@pytest.mark.parametrize(
+    ("capacities", "data"),
+    [
+        (attrs.evolve(SMALL, media_bytes=len(WAV_FILE) - 1), WAV_FILE),
+        (attrs.evolve(SMALL, image_rows=69), JPEG_FILE),
+        (attrs.evolve(SMALL, audio_rows=2), make_wav(2000)),
+        (NO_MEDIA, WAV_FILE),
+    ],
+)
+def test_sources_beyond_a_capacity(
+    start: Start, capacities: Capacities, data: bytes
+) -> None:
+    """`device.md` §12, 2 and 12: a larger pool would help here, an empty one not."""
+    assert statuses_of(start, [stored(1, data)], capacities) == [MediaStatus.LIMIT]
 
 
 def test_removal_of_what_was_restored(start: Start) -> None:

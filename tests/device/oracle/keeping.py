@@ -54,20 +54,22 @@ def restore_source(state: State, stored: StoredSource) -> int:
         data=bytearray(stored.data),
         phase=DECODING,
     )
+    if source.size > media.bytes_pool.size:
+        return LIMIT
+    if media.bytes_pool.room(source.size) is None:
+        return PRESSURE
     if hashlib.sha256(stored.data).digest() != stored.sha256:
         return DIGEST
-    if source.size > state.capacities.media_bytes:
-        return LIMIT
     found = preparation.content(state, source)
     if found.status:
         return found.status
-    offset = media.bytes_pool.take(source.size)
-    if offset is None:
-        return PRESSURE
-    rows_at = media.rows_pools[source.format].take(found.rows)
+    pool = media.rows_pools[source.format]
+    if found.rows > pool.size:
+        return LIMIT
+    rows_at = pool.take(found.rows)
     if rows_at is None:
-        media.bytes_pool.free(offset)
         return PRESSURE
+    offset = media.bytes_pool.take(source.size)
     source.offset, source.rows_at = offset, rows_at
     media.add(index, source)
     preparation.make_ready(state, source)
