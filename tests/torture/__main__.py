@@ -67,6 +67,8 @@ def report(battle: Battle) -> str:
     """What happened, as a table."""
     counts = dict(sorted(battle.book.counts.items()))
     rows = [(name, str(count)) for name, count in counts.items()]
+    for (what, how), count in sorted(battle.fleet.ends.items()):
+        rows.append((f"{what} ended by {how}", str(count)))
     for name, level in battle.levels.items():
         after = battle.last_levels.get(name)
         rows.append((f"{name}, in calm weather", str(level)))

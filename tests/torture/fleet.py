@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,6 +60,8 @@ class Fleet:
     lives: dict[int, Life] = attrs.field(factory=dict)
     troubles: list[list[float]] = attrs.field(factory=list)
     logs: list[Process] = attrs.field(factory=list)
+    #: How often a runtime or a gateway was ended, and by what.
+    ends: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     decoders_killed: list[float] = attrs.field(factory=list)
 
     @property
@@ -121,6 +124,7 @@ class Fleet:
         self.life.ending = time.monotonic()
         process.signal(number)
         self._ended(process, number)
+        self.ends["runtime", number.name] += 1
         # They see their pipes close, whatever ended it.
         _, alive = psutil.wait_procs(children, STOP_SECONDS)
         assert not alive, f"they outlive their runtime: {alive}"
@@ -133,6 +137,7 @@ class Fleet:
         assert process is not None
         process.signal(number)
         self._ended(process, number)
+        self.ends["gateway", number.name] += 1
         self.gateways[which] = None
         return process
 
