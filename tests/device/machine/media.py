@@ -10,7 +10,7 @@ from hypothesis.stateful import precondition, rule
 
 from tests.device.machine.steps import MachineBase
 from tests.device.making import part, payload_of
-from tests.device.oracle.media_state import JPEG, RECEIVING, MediaSource
+from tests.device.oracle.media_state import JPEG, READY, RECEIVING, MediaSource
 from tests.device.strategies.frames import Intent, plain_submits
 from tests.device.strategies.media import (
     BY_DIGEST,
@@ -104,7 +104,7 @@ class MediaRules(MachineBase):
     @rule(
         which=st.integers(0, 10**6),
         command=st.sampled_from((CANCEL,) * 5 + (END, CHUNK, 0, 5)),
-        foreign=st.sampled_from((False, False, False, True)),
+        which_kind=st.sampled_from(("any", "any", "ready", "leased", "foreign")),
         data=st.sampled_from((b"",) * 5 + (b"?",)),
         twist=twists,
         ticked=st.booleans(),
@@ -113,15 +113,20 @@ class MediaRules(MachineBase):
         self,
         which: int,
         command: int,
-        foreign: bool,
+        which_kind: str,
         data: bytes,
         twist: Twist,
         ticked: bool,
     ) -> None:
         """Mostly CANCEL, of a source in any phase, or of none."""
-        sources = self._sources()
+        kinds = {
+            "any": self._sources(),
+            "ready": [s for s in self._sources() if s.phase == READY],
+            "leased": [s for s in self._sources() if s.leases],
+        }
+        sources = kinds.get(which_kind, [])
         owner, number = b"\0" * 15 + b"\2", which % 11
-        if sources and not foreign:
+        if sources:
             source = sources[which % len(sources)]
             owner, number = source.owner, int.from_bytes(source.id, "big")
         self._send(frame(command, owner, number, data=data, twist=twist), which)

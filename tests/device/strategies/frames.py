@@ -229,7 +229,7 @@ _plain_others = st.builds(
 
 _odd_others = st.builds(
     Intent,
-    operation=_operations,
+    operation=st.one_of(_operations, st.sampled_from((10, 11))),
     principal=_principals,
     payload=st.one_of(st.just(b""), st.just(b""), _policy_payloads),
     number=st.sampled_from((0, 0, 0, 1)),

@@ -142,7 +142,7 @@ looks: st.SearchStrategy[Intent] = st.one_of(
         Intent,
         operation=st.just(Operation.MEDIA_READ),
         principal=owners,
-        payload=st.sampled_from((b"",) * 7 + (b"x",)),
+        payload=st.sampled_from((b"",) * 3 + (b"x",)),
         number=st.one_of(numbers, numbers, st.just(0)),
         cursor=st.sampled_from((0,) * 7 + (1,)),
         addressed=st.sampled_from((False,) * 7 + (True,)),
