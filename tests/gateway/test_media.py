@@ -5,6 +5,7 @@ Media sources over HTTP: uploads (`http.md` §8).
 from __future__ import annotations
 
 import hashlib
+import math
 import tempfile
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from tests.asynchronous import asynchronous
+from tests.clocks import standing_clock
 from tests.gateway.conftest import Serve
 from tests.gateway.device_script import EPOCH
 from tests.gateway.feeds import eventually
@@ -352,6 +354,31 @@ async def test_a_source_that_takes_too_long(serve: Serve) -> None:
     assert gateway.device.media.only.forgotten
     # Every 5 ms at first, every 50 ms at last.
     assert 15 <= gateway.device.count(Operation.MEDIA_READ) <= 30
+
+
+@asynchronous
+async def test_a_source_is_asked_after_in_longer_pauses(serve: Serve) -> None:
+    """From 5 ms on, each twice the last, up to 50 ms; it is ready when it is seen."""
+    gateway = await serve(with_media())
+    clock = gateway.gateway.reactor = standing_clock()
+    gateway.device.media.moves = False
+    pending = Deferred.fromCoroutine(post(gateway, JPEG))
+
+    def pause() -> float:
+        return (
+            min((call.getTime() for call in clock.getDelayedCalls()), default=math.inf)
+            - clock.seconds()
+        )
+
+    for expected in (0.005, 0.01, 0.02, 0.04, 0.05, 0.05):
+        await eventually(lambda: pause() < 1)
+        assert pause() == pytest.approx(expected)
+        clock.advance(expected)
+    gateway.device.media.only.phase = MediaPhase.READY
+    await eventually(lambda: pause() < 1 or pending.called)
+    clock.advance(0.05)
+
+    assert (await pending).status == 201
 
 
 @asynchronous

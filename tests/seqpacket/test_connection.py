@@ -4,6 +4,9 @@ Connections, in memory and on real sockets.
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import pytest
 from twisted.internet import error
 from twisted.internet.interfaces import (
@@ -21,6 +24,7 @@ from twisted_aotx.seqpacket import (
     QUEUE_BYTES_MAX,
     PacketTooLong,
     SendQueueFull,
+    System,
 )
 from twisted_aotx.testing import World, read_packet
 
@@ -446,3 +450,16 @@ def test_interfaces(stage: Stage) -> None:
     assert verifyObject(IPushProducer, client.socket)
     assert verifyObject(IHalfCloseableDescriptor, client.socket)
     assert client.socket.logPrefix() == "Recorder"
+
+
+def test_a_send_buffer_is_made_larger_only_where_it_is_small() -> None:
+    """Two of the largest packets fit; what the system gives beyond that stays."""
+    default = int(Path("/proc/sys/net/core/wmem_default").read_text())
+    made = System().makeSocket()
+    held = made.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    made.close()
+
+    if default >= 2 * PACKET_BYTES_MAX:
+        assert held == default
+    else:
+        assert held >= 2 * PACKET_BYTES_MAX
