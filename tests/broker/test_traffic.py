@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from twisted.logger import capturedLogs, formatEvent
 
 from tests.broker.bench import Bench, answer_to, packet
 from twisted_aotx.testing import MemoryMailboxes, MemoryWorld
@@ -164,10 +165,14 @@ def test_default_channels(memory: MemoryWorld, serving: Bench) -> None:
     bench.start()
 
     peers = [bench.world.system.makeSocket() for _ in range(128)]
-    for peer in peers:
-        assert peer.connect_ex(bench.path) == 0
-    bench.world.settle()
+    with capturedLogs() as logs:
+        for peer in peers:
+            assert peer.connect_ex(bench.path) == 0
+        bench.world.settle()
 
+    assert [formatEvent(event) for event in logs] == [
+        "a peer was closed: every channel is taken"
+    ]
     closed = [peer for peer in peers if bench.read(peer) == b""]
     assert closed == [peers[127]]
     closed[0].close()

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-import attrs
 from coverage import CoverageData
 
 from tests.mutations.copies import Copy
@@ -41,7 +39,7 @@ GROUPS: Final = {
 #: What plain Python does not run.
 _NOT_RUN: Final = {
     f"twisted_aotx/device/{name}.py"
-    for name in ("backend", "cache", "gpu", "gpu_words", "locator")
+    for name in ("backend", "cache", "gpu", "gpu_words", "locator", "parts")
 }
 
 
@@ -62,41 +60,26 @@ def test_files(group: str) -> list[str]:
     ]
 
 
-@attrs.define
 class Reach:
     """
-    What was measured.
+    What was measured of test files.
 
     Attributes:
         seconds: of each test that passes on the tree as it is.
-        lines: by file and line, the tests that run it.
-        digests: by file, of the text that was measured.
     """
 
-    seconds: dict[str, float] = attrs.Factory(dict)
-    lines: dict[str, dict[int, set[str]]] = attrs.Factory(dict)
-    digests: dict[str, set[str]] = attrs.Factory(lambda: defaultdict(set))
-
-    @classmethod
-    def load(cls, files: Iterable[str]) -> Reach:
-        """What is kept of test files *files*."""
-        reach = cls()
-        for file in files:
-            path = _kept(file)
+    def __init__(self, files: Iterable[str]) -> None:
+        self.seconds: dict[str, float] = {}
+        #: By test file: its tests, and by file and line their numbers.
+        self._kept: list[tuple[list[str], dict[str, dict[str, list[int]]]]] = []
+        self._digests: dict[str, set[str]] = {}
+        for path in map(_kept, files):
             if path.exists():
-                reach._add(json.loads(path.read_text()))
-        return reach
-
-    def _add(self, kept: dict[str, dict[str, object]]) -> None:
-        seconds: dict[str, float] = kept["seconds"]  # type: ignore[assignment]
-        names = list(seconds)
-        self.seconds |= seconds
-        for file, by_line in kept["lines"].items():
-            mine = self.lines.setdefault(file, {})
-            for line, numbers in by_line.items():  # type: ignore[attr-defined]
-                mine.setdefault(int(line), set()).update(names[n] for n in numbers)
-        for file, digest in kept["digests"].items():
-            self.digests[file].add(str(digest))
+                kept = json.loads(path.read_text())
+                self.seconds |= kept["seconds"]
+                self._kept.append((list(kept["seconds"]), kept["lines"]))
+                for file, digest in kept["digests"].items():
+                    self._digests.setdefault(file, set()).add(digest)
 
     def tests_of(self, mutant: Mutant, source: str) -> list[str]:
         """
@@ -106,14 +89,11 @@ class Reach:
         lines, which is so when they run at import, or if the file has changed since:
         those that run its file; all, if there are none.
         """
-        by_line = self.lines.get(mutant.file, {})
         first, last = mutant.lines
         found: set[str] = set()
-        if self.digests[mutant.file] == {digest_of(source)}:
-            for line in range(first, last + 1):
-                found |= by_line.get(line, set())
-        if not found:
-            found = set().union(*by_line.values()) or set(self.seconds)
+        if self._digests.get(mutant.file) == {digest_of(source)}:
+            found = self._running(mutant.file, {str(n) for n in range(first, last + 1)})
+        found = found or self._running(mutant.file, None) or set(self.seconds)
         subject = Path(mutant.file).stem
         # Some files are run when the file of their tests is imported.
         found |= {name for name in self.seconds if _is_about(name, subject)}
@@ -122,6 +102,16 @@ class Reach:
             return not _is_about(name, subject), self.seconds[name]
 
         return sorted(found, key=rank)
+
+    def _running(self, file: str, lines: set[str] | None) -> set[str]:
+        """The tests that run one of *lines* of *file*, or any."""
+        return {
+            names[number]
+            for names, measured in self._kept
+            for line, numbers in measured.get(file, {}).items()
+            if lines is None or line in lines
+            for number in numbers
+        }
 
 
 def _is_about(test: str, subject: str) -> bool:

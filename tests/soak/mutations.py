@@ -169,7 +169,8 @@ def _random(options: argparse.Namespace) -> int:
     _say(f"seed {options.seed}")
     known = _read(options.results)
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    reaches = {group: Reach.load(test_files(group)) for group in GROUPS}
+    groups = [options.group] if options.group else list(GROUPS)
+    reaches = {group: Reach(test_files(group)) for group in groups}
     ends = time.monotonic() + options.seconds
     with Copy.made() as copy:
         drawn = _draws(options.seed, copy.root)
