@@ -9,8 +9,11 @@ run before them.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -56,3 +59,22 @@ def prepare_cache() -> Path | None:
         return None
     # numba fails over a cache that it finds and cannot write to.
     return directory if os.access(directory, os.W_OK) else None
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """
+    Wait while another process compiles into the same directory.
+
+    It would compile the same, and numba writes its index of what there is without
+    looking whether it has grown meanwhile (docs/dependencies.md).
+    """
+    try:
+        file = (cache_directory() / "lock").open("w")
+    except OSError:
+        # Nothing is kept, so nobody is in the way.
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -15,6 +15,8 @@ import numpy as np
 from numba.core import config
 
 from twisted_aotx.device import entries, loop, tables, tick
+from twisted_aotx.device.cache import one_at_a_time
+from twisted_aotx.device.restoring import compile_restoring
 from twisted_aotx.errors import ConfigError
 
 
@@ -110,10 +112,13 @@ class CPULaunch:
             return
         parts = self.host, self.device, self.bulk, self.pool
         regions = tuple(numba.typeof(part) for part in parts)
+        host, device, _, pool = regions
         word = numba.int64
         words = numba.typeof(np.zeros(1, np.int64))
-        loop.run_loop.compile((*regions, word, words, words))
-        entries.compile_entries(regions[0])
+        with one_at_a_time():
+            loop.run_loop.compile((*regions, word, words, words))
+            entries.compile_entries(host)
+            compile_restoring(host, device, pool)
 
     def snapshot(self) -> tuple[Any, Any]:
         """See `Launch.snapshot`."""

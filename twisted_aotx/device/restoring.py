@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 
 from twisted_aotx.device import entries
@@ -32,8 +33,20 @@ def restore_source(launch: Any, source: StoredSource) -> int:
     launch.everywhere(
         entries.restore_source,
         np.array(ids, np.uint64),
-        source.format,
+        int(source.format),
         np.frombuffer(source.sha256, np.uint8),
         np.frombuffer(source.data, np.uint8),
     )
     return int(launch.on_host(entries.read_restored))
+
+
+def compile_restoring(host: Any, device: Any, pool: Any) -> None:
+    """Compile all of it for the numba types of the regions H, D and P."""
+    words = numba.types.uint64[::1]
+    data = numba.typeof(entries.read_only(np.zeros(1, np.uint8)))
+    one = (words, numba.int64, data, data)
+    entries.restore_source.compile((host, device, pool, *one))
+    entries.read_restored.compile((host,))
+    entries.restore_control.compile((device, words))
+    entries.restore_ledger.compile((device, numba.types.uint64[:, ::1]))
+    entries.break_policy.compile((device,))
