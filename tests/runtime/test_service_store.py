@@ -199,6 +199,7 @@ def test_an_image_is_decoded_and_the_device_hears_of_it(runtime: Runtime) -> Non
 
 def test_no_image_thread_outlives_the_service() -> None:
     runtime = Runtime()
+    runtime.device.pool = b"x"
     runtime.run()
     job = MediaJob(
         worker=0, index=1, generation=1, offset=0, size=1, width=24, height=16

@@ -4,6 +4,7 @@ What ends the child unexpectedly is told without its words: its last line is log
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -37,14 +38,22 @@ def test_a_child_that_fails(where: str) -> None:
     run = CHILD.format(where=where)
     if where == "_handle":
         run = run.replace("(self)", "(self, message)")
-    done = subprocess.run(
-        [sys.executable, "-c", run],
-        input=Ping(1).pack() if where == "_handle" else b"",
-        env={**environment(), "SAID": PROMPT},
-        capture_output=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+    # Open to the end: a child whose input ends may leave before it fails.
+    read, write = os.pipe()
+    if where == "_handle":
+        os.write(write, Ping(1).pack())
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", run],
+            stdin=read,
+            env={**environment(), "SAID": PROMPT},
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    finally:
+        os.close(read)
+        os.close(write)
     told = done.stderr.decode()
 
     assert done.returncode == 1, told
