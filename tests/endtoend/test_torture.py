@@ -40,7 +40,7 @@ def test_every_history_is_verified_after_a_fire_of_each_kind(tmp_path: Path) -> 
         flood=400,
         calm_seconds=5,
         still_seconds=(0.5, 1.0),
-        between=(4, 8),
+        between=(2, 4),
     )
     battle = Battle(tmp_path, plan)
 

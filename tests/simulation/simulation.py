@@ -37,6 +37,8 @@ from tests.simulation.world import Spins, World
 BUSY_SECONDS: Final = 20.0
 #: Seconds in which every session has to end once it is quiet.
 QUIET_SECONDS: Final = 400.0
+#: Rounds of collecting what a run left behind.
+COLLECTIONS_MAX: Final = 8
 _SESSIONS: Final = (
     *(native, native, native, completion, completion, media, media, peer, peer),
     *(snoop, look_back, look_around, steer),
@@ -133,16 +135,23 @@ def _collected_later() -> Iterator[None]:
     Nothing is collected meanwhile: what a killed process leaves would go through its
     `finally` at a moment that no seed decides.
     """
+    _collect()
     if not gc.get_freeze_count():
         # The package and the kernels: hundreds of thousands of objects that stay.
-        gc.collect()
         gc.freeze()
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
-        gc.collect()
+        _collect()
+
+
+def _collect() -> None:
+    """Collect also what goes only when something else went through its `finally`."""
+    for _ in range(COLLECTIONS_MAX):
+        if not gc.collect():
+            return
 
 
 @contextmanager
