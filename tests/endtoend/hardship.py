@@ -92,12 +92,15 @@ class Hardship:
         while killer.is_alive():
             await pause(0.1)
         assert sum(self.outcomes.values()) == REQUESTS
-        assert self.outcomes["COMPLETED 0"] > KILLS[-1], self.outcomes
+        assert self.outcomes["COMPLETED 0"] >= KILLS[-1], self.outcomes
         assert self.outcomes["CANCELLED 409"] >= 8, self.outcomes
         assert self.outcomes["CANCELLED 503"] >= 1, self.outcomes
         log = self.service.process.text()
         assert log.count("was ended by SIGKILL") == len(KILLS)
         assert "broke the rules" not in log
+        # The last kill may have met the last that was to complete.
+        again = self.question(0)
+        assert await self.device.result(await self.submit(again)) == again.whole
 
     async def one(self, number: int) -> None:
         question = self.question(number)
