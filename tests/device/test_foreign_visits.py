@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -29,7 +27,7 @@ from tests.device.making import (
     played_engine,
     request_id,
 )
-from tests.device.visits import count_lines
+from tests.device.visits import count_lines, from_plain_python
 from tests.media_made import make_wav
 from twisted_aotx.wire.media import BeginData, MediaFrame
 from twisted_aotx.wire.numbers import MediaFormat, Operation, PartKind
@@ -143,16 +141,7 @@ def visits() -> dict[str, dict[str, list[list[tuple[str, int, int]]]]]:
 
 @pytest.fixture(scope="module")
 def counted() -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return from_plain_python(__name__)
 
 
 def over_base(all_lines: list[Lines]) -> list[int]:

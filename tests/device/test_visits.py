@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +25,7 @@ from tests.device.making import (
     played_engine,
     request_id,
 )
-from tests.device.visits import count_lines
+from tests.device.visits import count_lines, from_plain_python
 from tests.media_made import make_wav
 from twisted_aotx.device.host import Device
 from twisted_aotx.limits import Capacities
@@ -120,22 +118,9 @@ def visits(size: int) -> dict[str, list[tuple[str, int, int]]]:
     return found
 
 
-def _in_plain_python(size: int) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, str(size)],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.fixture(scope="module")
 def counted() -> dict[int, Any]:
-    return {size: _in_plain_python(size) for size in (FEW, MANY)}
+    return {size: from_plain_python(__name__, size) for size in (FEW, MANY)}
 
 
 @pytest.mark.parametrize("action", ACTIONS)

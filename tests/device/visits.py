@@ -4,6 +4,9 @@ Counts the lines that kernels execute as plain Python, by file and line.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -73,3 +76,17 @@ def count_lines(*, enabled: bool = True) -> Iterator[Visits]:
     finally:
         if enabled:
             sys.settrace(before)
+
+
+def from_plain_python(module: str, *arguments: object) -> Any:
+    """The JSON that *module* writes when it is run with the compiler off."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -135,6 +135,13 @@ class Stage:
         self.world.settle()
         return raw
 
+    def raw_pair(self) -> tuple[PacketSocket, Recorder]:
+        """Such a socket, and the server that listens for it from now on."""
+        self.listen()
+        raw = self.raw_client()
+        self.world.until(lambda: self.servers.made)
+        return raw, self.servers.made[0]
+
 
 def result_of(world: World, deferred: Deferred[Any]) -> Any:
     """

@@ -124,10 +124,7 @@ def test_no_such_packet_is_sent(stage: Stage, size: int) -> None:
 
 def test_cut_packet_closes(stage: Stage) -> None:
     """A packet over the limit is seen as one, not taken for its first 65,536 bytes."""
-    stage.listen()
-    raw = stage.raw_client()
-    stage.world.until(lambda: stage.servers.made)
-    server = stage.servers.made[0]
+    raw, server = stage.raw_pair()
 
     raw.send(bytes(PACKET_BYTES_MAX + 1), 0)
     stage.world.until(lambda: server.lost)
@@ -235,10 +232,7 @@ def test_resumed_reader_gets_at_once_what_waits(stage: Stage) -> None:
 
 def test_end_that_comes_while_paused(stage: Stage) -> None:
     """It is told after what was sent before it, and not from within the resumption."""
-    stage.listen()
-    raw = stage.raw_client()
-    stage.world.until(lambda: stage.servers.made)
-    server = stage.servers.made[0]
+    raw, server = stage.raw_pair()
     server.then = server.socket.pauseProducing
     for packet in (b"1", b"2"):
         raw.send(packet, 0)
@@ -256,12 +250,29 @@ def test_end_that_comes_while_paused(stage: Stage) -> None:
     assert server.lost.check(error.ConnectionDone)
 
 
+def test_half_close_that_comes_while_paused(stage: Stage) -> None:
+    """It stays a half close: what the protocol answers arrives."""
+    stage.servers = type(stage.servers)(HalfCloser)
+    stage.listen()
+    client = stage.client(HalfCloser)
+    server = stage.servers.made[0]
+    server.then = server.socket.pauseProducing
+    for packet in (b"1", b"2"):
+        client.sendPacket(packet)
+    client.socket.loseWriteConnection()
+    stage.world.settle()
+
+    server.socket.resumeProducing()
+    server.socket.resumeProducing()
+    stage.world.until(lambda: client.lost)
+
+    assert server.got == [b"1", b"2"]
+    assert client.got == [b"(write closed)", b"after the end"]
+
+
 def test_cut_packet_that_comes_while_paused(stage: Stage) -> None:
     """It ends the connection as any, though the resumption has taken it already."""
-    stage.listen()
-    raw = stage.raw_client()
-    stage.world.until(lambda: stage.servers.made)
-    server = stage.servers.made[0]
+    raw, server = stage.raw_pair()
     server.then = server.socket.pauseProducing
     raw.send(b"1", 0)
     raw.send(bytes(PACKET_BYTES_MAX + 1), 0)
@@ -333,10 +344,7 @@ def test_last_packet_of_a_peer_that_left_unread_ones(stage: Stage) -> None:
     A peer sends its reply and closes without reading ours: the kernel reports a reset
     before the reply, and the reply is delivered all the same.
     """
-    stage.listen()
-    raw = stage.raw_client()
-    stage.world.until(lambda: stage.servers.made)
-    server = stage.servers.made[0]
+    raw, server = stage.raw_pair()
 
     server.sendPacket(b"never read")
     raw.send(b"reply", 0)
@@ -350,10 +358,7 @@ def test_last_packet_of_a_peer_that_left_unread_ones(stage: Stage) -> None:
 
 def test_failed_send_delivers_what_the_peer_sent_before(stage: Stage) -> None:
     """EPIPE ends the connection only after the peer's packets were read."""
-    stage.listen()
-    raw = stage.raw_client()
-    stage.world.until(lambda: stage.servers.made)
-    server = stage.servers.made[0]
+    raw, server = stage.raw_pair()
     server.socket.pauseProducing()
     for index in range(40):
         raw.send(b"%d" % index, 0)
@@ -392,10 +397,7 @@ def test_abort_is_final(stage: Stage) -> None:
 
 def test_abort_while_packets_wait(stage: Stage) -> None:
     """A protocol that aborts gets none of the packets that arrived with this one."""
-    stage.listen()
-    raw = stage.raw_client()
-    stage.world.until(lambda: stage.servers.made)
-    server = stage.servers.made[0]
+    raw, server = stage.raw_pair()
     server.then = server.socket.abortConnection
 
     for packet in (b"1", b"2", b"3"):

@@ -51,15 +51,7 @@ def _known(
         return None
     known = Known(caller.person, int(name[4:20], 16), bytes.fromhex(name[21:]))
     if head.status == 200:
-        scene.world.record(
-            "accepted",
-            nonce=nonce,
-            began=began,
-            principal=caller.person.id,
-            epoch=known.epoch,
-            id=known.id,
-        )
-        scene.known.append(known)
+        scene.accepted(known, nonce, began)
     return known
 
 

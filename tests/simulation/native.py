@@ -88,15 +88,7 @@ async def submit(scene: Scene, caller: Caller) -> Known | None:
     known = Known(caller.person, int(handle[4:20], 16), bytes.fromhex(handle[21:]))
     if int(said["runtime_epoch"]) != known.epoch:
         raise Malformed("two epochs in one admission")
-    scene.world.record(
-        "accepted",
-        nonce=nonce,
-        began=began,
-        principal=caller.person.id,
-        epoch=known.epoch,
-        id=known.id,
-    )
-    scene.known.append(known)
+    scene.accepted(known, nonce, began)
     return known
 
 

@@ -134,6 +134,18 @@ class Scene:
         self._nonces += 1
         return f"{self._nonces:08x}"
 
+    def accepted(self, known: Known, nonce: str, began: int) -> None:
+        """*known* was admitted, as its owner was told by an answer."""
+        self.world.record(
+            "accepted",
+            nonce=nonce,
+            began=began,
+            principal=known.owner.id,
+            epoch=known.epoch,
+            id=known.id,
+        )
+        self.known.append(known)
+
     def person(self) -> Person:
         """Somebody."""
         return self.world.random.choice(PEOPLE)

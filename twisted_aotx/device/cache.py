@@ -12,10 +12,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
+
+#: Seconds that a process waits for another one that compiles: several times what it
+#: takes on a slow machine.
+COMPILE_WAIT_SECONDS: Final = 600.0
+#: Between two looks whether it has ended.
+_LOOK_SECONDS: Final = 0.1
 
 _VERSIONS = ("numba", "llvmlite", "numpy")
 _FLAGS = ("NUMBA_BOUNDSCHECK", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
@@ -62,19 +70,33 @@ def prepare_cache() -> Path | None:
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
+def one_at_a_time(wait_seconds: float = COMPILE_WAIT_SECONDS) -> Iterator[bool]:
     """
-    Wait while another process compiles into the same directory.
+    Wait while another process compiles into the same directory, at most *wait_seconds*;
+    gives whether it was waited out.
 
     It would compile the same, and numba writes its index of what there is without
-    looking whether it has grown meanwhile (docs/dependencies.md).
+    looking whether it has grown meanwhile (docs/dependencies.md). What waited in vain
+    compiles beside it: the other one may be stopped.
     """
     try:
         file = (cache_directory() / "lock").open("w")
     except OSError:
         # Nothing is kept, so nobody is in the way.
-        yield
+        yield True
         return
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield _locked(file.fileno(), wait_seconds)
+
+
+def _locked(descriptor: int, wait_seconds: float) -> bool:
+    """Whether the lock is ours by then; closing the file gives it back."""
+    for _ in range(1 + round(wait_seconds / _LOOK_SECONDS)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Waits for nothing but its time.
+            select.poll().poll(_LOOK_SECONDS * 1000)
+        else:
+            return True
+    return False

@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from twisted_aotx.seqpacket.descriptor import PacketDescriptor
-from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX
+from twisted_aotx.seqpacket.protocol import PACKET_BYTES_MAX, PacketTooLong
 from twisted_aotx.seqpacket.receiving import Receiver
 from twisted_aotx.seqpacket.sending import SendQueue
 from twisted_aotx.seqpacket.system import (
@@ -128,8 +128,9 @@ class SeqPacketConnection(PacketDescriptor):
             return
         self._heldBack = False
         why = self._receiver.receive(1, self._handOver)
-        if why is not None:
-            # Not from in here: the caller does not expect it.
+        if isinstance(why, PacketTooLong):
+            # Not from in here: the caller does not expect it. Any other end is met
+            # again, and the reactor tells a half close from a whole one.
             self._clock.callLater(0, self.connectionLost, Failure(why))
         elif self._isEnding():
             return
