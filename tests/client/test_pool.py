@@ -69,6 +69,27 @@ def test_idle_connection_is_dropped(memory: MemoryWorld, timed: Bench) -> None:
     assert memory.reactor.getDelayedCalls() == []
 
 
+def test_connection_that_falls_due_serves_nobody(
+    memory: MemoryWorld, timed: Bench
+) -> None:
+    """Who asks between its deadline and its end gets a new one."""
+    client = timed.client()
+    timed.read(client)
+    timed.answer()
+    again = timed.peer.requests[0][0]
+    calls: list[Call] = []
+
+    # In the same turn, after the deadline and before the connection is gone.
+    memory.reactor.callLater(10, lambda: calls.append(Call(client.exchange(again))))
+    memory.reactor.advance(10)
+    memory.settle()
+    timed.answer()
+
+    assert [call.failure for call in calls] == [None]
+    assert calls[0].is_done
+    assert timed.peer.connected == 2
+
+
 def test_dropped_by_the_device_while_idle(bench: Bench) -> None:
     """After a reload drops every peer, the next exchange takes a new connection."""
     client = bench.client()

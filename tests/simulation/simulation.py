@@ -13,12 +13,17 @@ import random
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
-from twisted.logger import ILogObserver, LogLevel, globalLogPublisher
+from twisted.logger import (
+    ILogObserver,
+    LogLevel,
+    globalLogBeginner,
+    globalLogPublisher,
+)
 from zope.interface import implementer
 
 from tests.simulation.audit import audit
@@ -83,6 +88,7 @@ def draw_profile(seed: int) -> Profile:
 
 def run(seed: int, profile: Profile | None = None) -> Outcome:
     """Run *seed*, and check what happened."""
+    _begin_logging()
     parent = _MEMORY if Path(_MEMORY).is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="aotx-sim-", dir=parent) as folder,
@@ -127,6 +133,15 @@ def _play(scene: Scene) -> None:
         world.record("hangs", what=f"{scene.busy} sessions")
         return
     audit(scene)
+
+
+@cache
+def _begin_logging() -> None:
+    """
+    Until somebody does, Twisted keeps the last 200 events, with what they speak of: a
+    killed process of one run would go through its `finally` in the midst of another.
+    """
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
 
 
 @contextmanager

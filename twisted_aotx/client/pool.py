@@ -59,7 +59,7 @@ class Pool:
         self._open: dict[Connection, None] = {}
         self._connecting: dict[Deferred[IProtocol], None] = {}
         self._idle_deadlines = Deadlines[Connection](
-            reactor, idle_seconds, Connection.drop
+            reactor, idle_seconds, self._unused
         )
         self._exchange_deadlines = Deadlines[Connection](
             reactor, exchange_seconds, _timed_out
@@ -208,6 +208,11 @@ class Pool:
             self._idle_deadlines.start(connection)
         else:
             connection.drop()
+
+    def _unused(self, connection: Connection) -> None:
+        # Now: its end is told in a later turn, and until then somebody could take it.
+        self._idle.pop(connection, None)
+        connection.drop()
 
     async def _connect(self) -> Connection:
         attempt = self._endpoint.connect(self._factory)
