@@ -23,7 +23,7 @@ _PRINCIPALS: Final = frozenset(person.id for person in PEOPLE)
 
 
 def check_device(truth: Truth) -> Iterator[str]:
-    """Everything that is wrong with the device's replies, leases and requests."""
+    """Everything that is wrong with the device's replies and requests."""
     for frame, reply in truth.pairs:
         yield from _check_reply(truth, frame, reply)
     for request in truth.requests.values():
@@ -32,7 +32,6 @@ def check_device(truth: Truth) -> Iterator[str]:
     for key in truth.twice:
         if len(truth.admissions[key[0]]) <= SMALL.requests:
             yield f"{key[2].hex()} was admitted twice"
-    yield from _check_leases(truth)
 
 
 def _check_reply(truth: Truth, frame: Event, reply: Event) -> Iterator[str]:
@@ -209,35 +208,3 @@ def _check_cancelled(
             yield f"{where} was revoked by nobody"
     elif last.failure != 503:
         yield f"{where} was cancelled with {last.failure}"
-
-
-def _check_leases(truth: Truth) -> Iterator[str]:
-    """One lease for each request, one request for each lease."""
-    names = {(key[0], each.nonce): each for key, each in truth.requests.items()}
-    asked = {event.nonce: event for event in truth.history.of("asked")}
-    for (epoch, nonce), leases in truth.leases.items():
-        if len(leases) > 1:
-            yield f"request {nonce} was leased {len(leases)} times in epoch {epoch}"
-        request = names.get((epoch, nonce))
-        died = epoch in truth.killed
-        if request is None and not died and nonce not in truth.unanswered:
-            yield f"request {nonce} was leased and not admitted"
-        if leases[0].event.sources != asked[nonce].sources:
-            yield f"request {nonce} got other sources than it named"
-    live: dict[tuple[int, int], Event] = {}
-    newest: dict[tuple[int, int], int] = {}
-    kinds = ("leased", "ended", "stopped", "engine_lost")
-    for event in truth.history.of(*kinds):
-        if event.kind == "engine_lost":
-            live = {slot: at for slot, at in live.items() if slot[0] != event.epoch}
-            continue
-        slot = event.epoch, event.slot
-        if event.kind == "leased":
-            if event.slot == 0 or event.generation <= newest.get(slot, 0):
-                yield f"lease {event.number} has slot and generation of an earlier one"
-            newest[slot] = event.generation
-            if slot in live:
-                yield f"lease {event.number} began before slot {slot} was free"
-            live[slot] = event
-        elif slot in live and live[slot].generation == event.generation:
-            del live[slot]

@@ -26,6 +26,8 @@ from twisted_aotx.wire.requests import Message, Submission, TextPart, encode
 #: Packets of one peer at most, and sent before the first was answered.
 _PACKETS_MAX: Final = 8
 _AHEAD_MAX: Final = 3
+#: Connections of one client at most.
+_RETURNS_MAX: Final = 6
 
 
 class Peer:
@@ -92,20 +94,36 @@ class Peer:
 
 
 async def peer(scene: Scene) -> None:
-    """One peer, from its connection to its end."""
+    """
+    A client of packets. Who left with packets under way is often back at once, perhaps
+    as another: an answer that is still to come is not for this connection.
+    """
+    random = scene.world.random
+    talk = _Talk(scene, scene.person())
+    for _ in range(_RETURNS_MAX):
+        if not await _connection(scene, talk):
+            return
+        await scene.process.sleep(random.choice((0.0, 0.0, 0.001)))
+        if random.random() < 0.5:
+            talk = _Talk(scene, scene.person(), talk.epoch)
+
+
+async def _connection(scene: Scene, talk: _Talk) -> bool:
+    """One connection to its end; whether its client comes back."""
     random = scene.world.random
     link = Peer(scene)
     if not link.connect():
         scene.world.history.count("outcome", "peer found nobody")
         link.close()
-        return
-    talk = _Talk(scene, scene.person())
+        return False
+    returns = False
     try:
         for _ in range(random.randint(1, _PACKETS_MAX)):
             for _ in range(random.randint(1, _AHEAD_MAX)):
                 await link.send(talk.packet())
             if random.random() < 0.2:
                 scene.world.history.count("fault", "peer left")
+                returns = random.random() < 0.7
                 break
             while link.open:
                 reply = await link.receive()
@@ -114,6 +132,7 @@ async def peer(scene: Scene) -> None:
     except Gone:
         scene.world.history.count("outcome", "peer was closed")
     link.close()
+    return returns
 
 
 @attrs.define

@@ -8,8 +8,8 @@ from other threads (which here are other loops of the same process).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.internet import error, interfaces, main
 from twisted.internet.base import DelayedCall
@@ -22,6 +22,10 @@ from tests.simulation.timers import Timers
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+#: What can happen next, and where; it tells whether it did.
+Action: TypeAlias = "tuple[Process, Callable[[], bool]]"
 
 
 @implementer(interfaces.IReactorTime, interfaces.IReactorFDSet)
@@ -160,18 +164,19 @@ class Process:
         """Whether anything may happen in it."""
         return not self.is_killed and now >= self._stopped_until
 
-    def ready(self, now: float) -> Iterator[Callable[[], bool]]:
-        """What can happen now."""
-        if not self.is_running(now):
-            return
+    def add_ready(self, now: float, ready: list[Action]) -> None:
+        """Add to *ready* what can happen now. A run spends most of its time here."""
         if self._called:
-            yield self._call_from_thread
+            ready.append((self, self._call_from_thread))
         call = self._timers.first()
         if call is not None and call.time <= now:
-            yield self._call_due
-        for each in list(self._readers | self._writers):
-            if self._asleep.get(each, 0.0) <= now and self._is_ready(each):
-                yield _Serve(self, each)
+            ready.append((self, self._call_due))
+        watched = self._readers
+        if self._writers:
+            watched = self._readers | self._writers
+        for each in watched:
+            if self._is_ready(each) and self._asleep.get(each, 0.0) <= now:
+                ready.append((self, _Serve(self, each)))
 
     def next_due(self, now: float) -> float | None:
         """When something can happen next by the clock alone; None if nothing can."""
@@ -201,14 +206,10 @@ class Process:
 
     def _is_ready(self, each: Any) -> bool:
         descriptor = each.fileno()
-        if descriptor < 0:
-            return False
-        if descriptor in self._rung:
-            return True
         file = self.system.file(descriptor)
         if file is None:
-            return False
-        return bool(
+            return descriptor in self._rung
+        return (
             (each in self._readers and file.is_readable())
             or (each in self._writers and file.is_writable())
             or file.is_hung_up()

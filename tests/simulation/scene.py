@@ -48,6 +48,7 @@ class Profile:
     stalls: float = 0.0
     misbehaves: float = 0.0
     store_fails: float = 0.0
+    store_slow: float = 0.0
     #: How likely a client leaves at an await.
     leaves: float = 0.0
     #: What `chaos` may do.
@@ -121,6 +122,7 @@ class Scene:
             runtime.engine.misbehaves = profile.misbehaves
         if runtime.store is not None:
             runtime.store.fails = profile.store_fails
+            runtime.store.slow = profile.store_slow
             if self.is_quiet:
                 runtime.store.mend()
         if runtime.is_ready:

@@ -83,6 +83,7 @@ def draw_profile(seed: int) -> Profile:
         deeds=deeds,
         disconnect=draw.choice(("detach", "cancel")),
         sessions=draw.choice((10, 20, 40)),
+        store_slow=some(0.05, 0.3),
     )
 
 

@@ -24,8 +24,9 @@ from twisted_aotx.runtime.saving import Saver
 STORE_BYTES: Final = 1 << 26
 #: Seconds between a doorbell of the store and its thread's turn, at most.
 _TURN_SECONDS: Final = 0.01
-#: Seconds that a disk stays broken, at most.
+#: Seconds that a disk stays broken, and that a slow one takes for a turn, at most.
 _BROKEN_SECONDS: Final = 4.0
+_SLOW_SECONDS: Final = 3.0
 
 
 class FaultyStore(Store):
@@ -34,11 +35,12 @@ class FaultyStore(Store):
 
     Attributes:
         fails: how likely a write begins to fail, 0..1.
+        slow: how likely a turn of its thread takes seconds, 0..1.
     """
 
     def __init__(self, process: Process, directory: Path) -> None:
         self._world = process.world
-        self.fails = 0.0
+        self.fails = self.slow = 0.0
         self._broken_until = 0.0
         world = process.world
         super().__init__(directory, store_bytes=STORE_BYTES, now=lambda: int(world.now))
@@ -59,7 +61,7 @@ class FaultyStore(Store):
 
     def mend(self) -> None:
         """The disk works from now on."""
-        self.fails = self._broken_until = 0.0
+        self.fails = self.slow = self._broken_until = 0.0
 
     def _may_fail(self) -> None:
         world = self._world
@@ -79,8 +81,11 @@ class SteppedSaver(Saver):
     The store's thread as calls of *process*.
     """
 
-    def __init__(self, process: Process, device: IDevice, store: Store) -> None:
+    def __init__(self, process: Process, device: IDevice, store: FaultyStore) -> None:
         super().__init__(device, store, process.seconds)
+        self._disk = store
+        #: Until when the thread waits for its disk.
+        self._busy_until = 0.0
         self._process = process
         self._is_free = False
         self._ended: Deferred[None] | None = None
@@ -101,7 +106,14 @@ class SteppedSaver(Saver):
     def rung(self) -> None:
         """A doorbell of this thread."""
         if self._ended is not None and not self._ended.called:
-            self._later(self._process.world.random.random() * _TURN_SECONDS)
+            world = self._process.world
+            seconds = world.random.random() * _TURN_SECONDS
+            if self._disk.slow and world.chance(self._disk.slow):
+                world.history.count("fault", "store slow")
+                self._busy_until = (
+                    world.now + seconds + world.random.random() * (_SLOW_SECONDS)
+                )
+            self._later(max(seconds, self._busy_until - world.now))
 
     def stop(self) -> None:
         super().stop()

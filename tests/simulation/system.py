@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from twisted_aotx.seqpacket import Credentials, PacketSocket
 from twisted_aotx.testing.memory import MemorySocket
@@ -39,36 +39,32 @@ class ProcessSystem:
         self._world = world
         self._process = process
         self.fails = 0.0
-        self._sockets: dict[int, MemorySocket] = {}
-        self._streams: dict[int, StreamSocket] = {}
+        #: Open files by descriptor, in the order in which they were opened.
+        self._files: dict[int, MemorySocket | StreamSocket] = {}
         self._locks: dict[int, None] = {}
 
     # --- files ------------------------------------------------------------------------
 
     def file(self, descriptor: int) -> File | None:
         """The open file with *descriptor*."""
-        return self._sockets.get(descriptor) or self._streams.get(descriptor)
+        return self._files.get(descriptor)
 
     def adopt(self, stream: StreamSocket) -> StreamSocket:
         """A stream socket that is this process's from now on."""
-        self._streams[stream.fileno()] = stream
+        self._files[stream.fileno()] = stream
         return stream
 
     def open_files(self) -> int:
         """How many sockets are open."""
-        kinds: tuple[dict[int, Any], ...] = (self._sockets, self._streams)
-        return sum(each.fileno() >= 0 for held in kinds for each in held.values())
+        return sum(each.fileno() >= 0 for each in self._files.values())
 
     def close_all(self) -> None:
         """As the kernel does when the process is gone."""
-        for socket in list(self._sockets.values()):
-            socket.close()
-        for stream in list(self._streams.values()):
-            stream.close()
+        for file in list(self._files.values()):
+            file.close()
         for lock in list(self._locks):
             self._world.packets.unlock(lock)
-        self._sockets.clear()
-        self._streams.clear()
+        self._files.clear()
         self._locks.clear()
 
     # --- SystemCalls ------------------------------------------------------------------
@@ -117,12 +113,12 @@ class ProcessSystem:
         self._world.packets.unlock(descriptor)
 
     def _own(self, made: MemorySocket) -> FaultySocket:
-        self._sockets[made.fileno()] = made
+        self._files[made.fileno()] = made
         return FaultySocket(self, made)
 
     def closed(self, descriptor: int) -> None:
         """A socket of this process was closed."""
-        self._sockets.pop(descriptor, None)
+        self._files.pop(descriptor, None)
 
     def has_listener(self, path: bytes) -> bool:
         """Whether somebody listens at *path*."""

@@ -15,6 +15,10 @@ from tests.simulation.device import SteppedDevice
 from tests.simulation.scene import Profile
 from tests.simulation.simulation import run
 from tests.simulation.storing import FaultyStore
+from twisted_aotx.broker import service as broker_service
+from twisted_aotx.broker.channel import ChannelState
+from twisted_aotx.broker.factory import BrokerFactory
+from twisted_aotx.broker.protocol import BrokerProtocol
 from twisted_aotx.client.device import DeviceClient
 from twisted_aotx.client.replies import Window
 from twisted_aotx.gateway import events
@@ -33,13 +37,11 @@ SEEDS_MAX = 8
 LEAVING = Profile(leaves=0.4, sessions=40)
 
 
-def is_caught(profile: Profile, *words: str, first: int = 1) -> bool:
-    """
-    Whether a seed from *first* on finds something that is told with one of *words*.
-    """
+def is_caught(profile: Profile, *words: str) -> bool:
+    """Whether a seed finds something that is told with one of *words*."""
     return any(
         any(word in fault for word in words)
-        for seed in range(first, first + SEEDS_MAX)
+        for seed in range(1, SEEDS_MAX + 1)
         for fault in run(seed, profile).faults
     )
 
@@ -108,8 +110,8 @@ def test_work_of_an_old_lease_that_reaches_the_next_is_caught(
     monkeypatch.setattr(SteppedDevice, "report", reported)
     monkeypatch.setattr(BridgedLease, "drop", lambda lease: True)
 
-    # The seeds before these have no slot whose next lease comes in time.
-    assert is_caught(Profile(sessions=60), "its engine", first=15)
+    # Stalls: a slot whose next lease comes before the word of the last one's end.
+    assert is_caught(Profile(sessions=90, stalls=0.05), "its engine")
 
 
 def test_an_output_of_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,3 +127,44 @@ def test_an_output_of_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(DeviceClient, "read", mixed)
 
     assert is_caught(Profile(sessions=40), "not its output")
+
+
+class Careless(BrokerFactory):
+    """A broker that gives a channel to the next peer while a packet is under way."""
+
+    def answered(self, channel: int) -> None:
+        reply = self._mailboxes.reply(channel)
+        self._mailboxes.release(channel)
+        peer = self._peers.get(channel)
+        if peer is not None and self._channels[channel].state is ChannelState.PUBLISHED:
+            self._channels[channel].state = ChannelState.IDLE
+            peer.reply(reply)
+
+    def publish(self, peer: BrokerProtocol, packet: bytes) -> None:
+        self._channels[peer.channel].state = ChannelState.PUBLISHED
+        if self._mailboxes.is_free(peer.channel):
+            self._mailboxes.publish(peer.channel, packet)
+
+    def lost(self, peer: BrokerProtocol) -> None:
+        self._idle.stop(peer)
+        del self._peers[peer.channel]
+        self._channels[peer.channel].state = ChannelState.FREE
+        self._free.append(peer.channel)
+
+
+def test_an_old_reply_to_a_new_peer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_service, "BrokerFactory", Careless)
+
+    assert is_caught(
+        Profile(sessions=60, deeds=("replace_grants",), store_slow=0.5),
+        "answers another",
+        "invalid_device_response",
+    )
+
+
+def test_a_stop_that_never_reaches_the_engine_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(EngineBridge, "_stop", lambda bridge, order: None)
+
+    assert is_caught(Profile(sessions=40, misbehaves=0.3), "not told of its end")

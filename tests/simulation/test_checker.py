@@ -160,6 +160,19 @@ def test_a_cancel_that_ends_nothing_is_refused(sound: History) -> None:
     assert any("was cancelled and ended in phase 4" in fault for fault in faults)
 
 
+def test_an_engine_that_is_told_of_no_end_is_refused(sound: History) -> None:
+    untold = [
+        attrs.evolve(event, fields={**event.fields, "generation": 0})
+        if event.kind == "stopped"
+        else event
+        for event in sound.events
+    ]
+
+    faults = check(History(untold))
+
+    assert any("not told of its end" in fault for fault in faults)
+
+
 def test_an_old_handle_that_is_found_is_refused(sound: History) -> None:
     def found(event: Event) -> Mapping[str, Any] | None:
         return {"status": 200} if event.status == 410 else None

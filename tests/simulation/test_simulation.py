@@ -49,7 +49,14 @@ def test_the_seeds_do_every_deed(runs: Tally, deed: str) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        *("delay", "doorbell dropped", "device stalls", "store error", "engine crash"),
+        *(
+            "delay",
+            "doorbell dropped",
+            "device stalls",
+            "store error",
+            "store slow",
+            "engine crash",
+        ),
         *("client left", "peer left", "engine silent", "engine refused"),
         *("engine failed", "engine large", "engine too much", "engine opened twice"),
         *("engine emit first", "send EAGAIN", "send EPIPE", "send ENOBUFS"),

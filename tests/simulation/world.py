@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from tests.simulation.history import History
-from tests.simulation.process import Process
+from tests.simulation.process import Action, Process
 from tests.simulation.streams import StreamNetwork
 from twisted_aotx.testing import MemorySystem
 
@@ -104,9 +104,10 @@ class World:
 
     def _turn(self) -> bool:
         """Do some of what can happen now; whether there was anything."""
-        ready: list[tuple[Process, Callable[[], bool]]] = []
+        ready: list[Action] = []
         for process in self.processes:
-            ready += ((process, action) for action in process.ready(self.now))
+            if process.is_running(self.now):
+                process.add_ready(self.now, ready)
         if not ready:
             return False
         self.random.shuffle(ready)

@@ -8,9 +8,9 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.device.machine.steps import MachineBase
+from tests.device.machine.sources import SourceRules
 from tests.device.making import part, payload_of
-from tests.device.oracle.media_state import JPEG, READY, RECEIVING, MediaSource
+from tests.device.oracle.media_state import JPEG, RECEIVING, MediaSource
 from tests.device.strategies.frames import Intent, plain_submits
 from tests.device.strategies.media import (
     BY_DIGEST,
@@ -33,7 +33,7 @@ from twisted_aotx.errors import SourceGone
 from twisted_aotx.orders import MediaJob
 
 
-class MediaRules(MachineBase):
+class MediaRules(SourceRules):
     """
     Frames of uploads in order and out of it; jobs done late, well or badly.
     """
@@ -42,9 +42,6 @@ class MediaRules(MachineBase):
         super()._activate(epoch)
         self.jobs: list[MediaJob] = []
         self.old_jobs: list[MediaJob] = []
-
-    def _sources(self) -> list[MediaSource]:
-        return list(self.oracle.state.media.sources())
 
     @rule(file=files, owner=owners, number=numbers, twist=twists, ticked=st.booleans())
     def begin_upload(
@@ -121,7 +118,7 @@ class MediaRules(MachineBase):
         """Mostly CANCEL, of a source in any phase, or of none."""
         kinds = {
             "any": self._sources(),
-            "ready": [s for s in self._sources() if s.phase == READY],
+            "ready": self._ready(),
             "leased": [s for s in self._sources() if s.leases],
         }
         sources = kinds.get(which_kind, [])
