@@ -156,8 +156,9 @@ class Device:
         if len(data) > limits.EVENT_BYTES_PER_SLOT:
             raise ValueError(f"an emission of {len(data)} bytes is over the limit")
         buffer = np.frombuffer(data, np.uint8)
+        # An enum as it is costs more than all the rest (docs/kernels.md).
         posted = self._launch.on_host(
-            entries.post_event, slot, generation, kind, value, buffer, len(data)
+            entries.post_event, slot, generation, int(kind), value, buffer, len(data)
         )
         if not posted:
             self.ring()
