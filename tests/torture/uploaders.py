@@ -22,6 +22,8 @@ OBJECTS: Final = 6
 OBJECT_BYTES_MAX: Final = 60_000
 #: Codes of 429 that a full shelf gets, or a device without room.
 NO_ROOM: Final = ("device_refused", "media_pressure")
+#: Unanswered removals that are repeated when there is no room.
+AGAIN_MAX: Final = 3
 #: `device.upload_seconds` of the runtime.
 UPLOAD_SECONDS: Final = 20
 
@@ -101,6 +103,7 @@ class Uploader(Client):
             shelf.unanswered.pop(body.sha256, None)
         if answer.status == 429:
             self.adopt()
+            self.delete_again()
 
     def delete(self, stored: Stored) -> None:
         """DELETE one, and know it, or be unsure."""
@@ -128,6 +131,21 @@ class Uploader(Client):
             self.book.saw("removals of what is in use refused")
         else:
             self.unless_again(answer, "a removal")
+
+    def delete_again(self) -> None:
+        """What an unanswered DELETE left takes room, too; once more does no harm."""
+        for handle in list(self.shelf.unsure)[:AGAIN_MAX]:
+            try:
+                answer = self.line().call("DELETE", f"{MEDIA}/{handle}")
+            except Gone:
+                self.lost("a removal")
+                return
+            if answer.status not in (204, 404):
+                continue
+            with self.shelf.changing() as shelf:
+                del shelf.unsure[handle]
+                shelf.deleted.add(handle)
+            self.book.saw("removals repeated")
 
     def use(self, stored: Stored) -> None:
         """A request about it; half of the time it is removed meanwhile, or not."""
