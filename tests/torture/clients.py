@@ -71,6 +71,10 @@ class Client(Reader):
                 history.handle = answer.body["id"]
                 self.book.write(history)
                 return history
+            if answer.status == 410 and not self.is_calm(answer.asked, answer.answered):
+                # The runtime was replaced between the gateway's INFO and its SUBMIT.
+                self.book.saw("submissions to a runtime that went")
+                continue
             if answer.status == 503:
                 self._lost(history)
             self.unless_again(answer, "a submission")
