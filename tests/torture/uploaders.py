@@ -94,6 +94,9 @@ class Uploader(Client):
             if body.is_valid and not (is_late or may_be_lost):
                 self.book.fault(f"a valid {body.kind} was refused")
             self.book.saw("images lost" if body.is_valid else "junk refused")
+        elif answer.status == 404 and not self.is_calm(asked, answer.answered):
+            # The runtime was replaced after BEGIN, which its next one knows nothing of.
+            self.book.saw("uploads to a runtime that went")
         elif answer.status == 429 and answer.code in NO_ROOM:
             self.book.saw(f"told to wait, 429 {answer.code}")
             self.pause(0.1, 0.5)
