@@ -339,6 +339,29 @@ def test_half_close(stage: Stage) -> None:
     assert client.got == [b"(write closed)", b"after the end"]
 
 
+def test_half_close_is_told_once(stage: Stage) -> None:
+    """Whoever pauses and resumes after it hears nothing more."""
+
+    class Lingering(HalfCloser):
+        def readConnectionLost(self) -> None:
+            self.got.append(b"(read closed)")
+
+    stage.servers = type(stage.servers)(Lingering)
+    stage.listen()
+    client = stage.client(HalfCloser)
+    client.sendPacket(b"request")
+    client.socket.loseWriteConnection()
+    server = stage.servers.made[0]
+    stage.world.until(lambda: len(server.got) == 2)
+
+    server.socket.pauseProducing()
+    server.socket.resumeProducing()
+    stage.world.settle()
+
+    assert server.got == [b"request", b"(read closed)"]
+    assert server.lost is None
+
+
 def test_last_packet_of_a_peer_that_left_unread_ones(stage: Stage) -> None:
     """
     A peer sends its reply and closes without reading ours: the kernel reports a reset
