@@ -153,7 +153,9 @@ class IEngine(Interface):
         """
         The lease *generation* of *slot* has ended: free its sequence.
 
-        Called once at most per lease, never after `refused`, `done` or `failed`.
+        Called once at most per lease, never after `refused`, `done` or `failed`. After
+        `lost` and `back` it comes for leases that went with the loss, too: an engine
+        that knows nothing of them any more has nothing to do.
         """
 
     def close() -> Any:

@@ -399,6 +399,20 @@ class TestLost:
 
         assert world.engine.verbs == [("open", 1, 1), ("stop", 1, 1)]
 
+    def test_a_lease_that_the_word_of_the_loss_came_after(self, world: Bridged) -> None:
+        """Back at once, it opened that lease anew: it is told that it is over."""
+        lease, host = world.open(), world.engine.host
+        assert host is not None
+        host.lost("gone")
+        host.back()
+        world.reactor.settle()
+        lease.opened(1)
+        world.device.order(stop_order())
+        world.reactor.settle()
+
+        assert world.engine.verbs == [("open", 1, 1), ("stop", 1, 1)]
+        assert world.device.reports == []
+
     def test_back_serves_again(self, world: Bridged) -> None:
         """Orders after `back` are opened; saying either twice changes nothing."""
         host = world.engine.host

@@ -65,7 +65,7 @@ def _check_found(truth: Truth, where: str, frame: Event, reply: Event) -> Iterat
     if reply.status == 200:
         if request is None:
             yield f"{where} tells of a request that was not admitted"
-        elif request.frame.number > reply.number:
+        elif request.frame.number > reply.number and request.key not in truth.twice:
             yield f"{where} tells of a request before it was sent"
         elif request.frame.revision != frame.revision:
             yield f"{where} tells of a request of another revision"

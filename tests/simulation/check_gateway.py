@@ -132,6 +132,22 @@ def _check_bad_end(truth: Truth, event: Event) -> Iterator[str]:
         yield f"{where} is {status}, its request {last.failure}"
 
 
+def _last_info(truth: Truth, event: Event) -> int | None:
+    """
+    What INFO said last to its principal before it began: calls share an exchange that
+    is under way, and its answer for a second (`gateway/information.py`).
+    """
+    for number in range(event.began - 1, -1, -1):
+        reply = truth.events[number]
+        if (
+            reply.kind == "reply"
+            and reply.principal == event.principal
+            and truth.events[reply.frame].operation == Operation.INFO
+        ):
+            return int(reply.status)
+    return None
+
+
 def _check_refused(truth: Truth, event: Event) -> Iterator[str]:
     """A refusal that the device gave, to this principal, in this time."""
     operations = _OF_OPERATION.get(event.what)
@@ -147,6 +163,8 @@ def _check_refused(truth: Truth, event: Event) -> Iterator[str]:
         )
         if is_its and frame.operation in operations:
             return
+    if Operation.INFO in operations and _last_info(truth, event) == event.status:
+        return
     yield f"{event.what} {event.number} is {event.status}, not by the device"
 
 

@@ -27,7 +27,8 @@ def check_leases(truth: Truth) -> Iterator[str]:
 
 def _check_owners(truth: Truth) -> Iterator[str]:
     """One lease for each request, one request for each lease."""
-    names = {(key[0], each.nonce): each for key, each in truth.requests.items()}
+    known = [*truth.reclaimed, *truth.requests.values()]
+    names = {(each.key[0], each.nonce): each for each in known}
     asked = {event.nonce: event for event in truth.history.of("asked")}
     for (epoch, nonce), leases in truth.leases.items():
         if len(leases) > 1:

@@ -80,7 +80,7 @@ def _check_ledger(truth: Truth) -> Iterator[str]:
     if not ledgers:
         return
     due: dict[tuple[bytes, bool], _Sum] = {}
-    for request in truth.requests.values():
+    for request in (*truth.requests.values(), *truth.reclaimed, *truth.uncertain):
         bounds = _bounds(truth, request)
         name = request.key[1], request.is_fixed
         due.setdefault(name, _Sum()).add(*bounds)

@@ -79,6 +79,8 @@ class Truth:
         pairs: every reply with the frame that it answers, in order of the replies.
         requests: by key; of a key that was admitted twice, the later one.
         twice: keys that were admitted again after their entry was reclaimed.
+        reclaimed: the earlier requests of those keys.
+        uncertain: what was submitted and not answered: it may have been admitted.
         leases: by epoch and nonce, each in order.
     """
 
@@ -88,6 +90,8 @@ class Truth:
         self.pairs: list[tuple[Event, Event]] = []
         self.requests: dict[Key, Request] = {}
         self.twice: list[Key] = []
+        self.reclaimed: list[Request] = []
+        self.uncertain: list[Request] = []
         self.leases: dict[tuple[int, str], list[Lease]] = {}
         #: Admissions of each epoch, in order: numbers of their replies.
         self.admissions: dict[int, list[int]] = {}
@@ -147,6 +151,7 @@ class Truth:
             if frame.operation == Operation.SUBMIT and reply.status == 202:
                 if key in self.requests:
                     self.twice.append(key)
+                    self.reclaimed.append(self.requests[key])
                 leases = self.leases.get((reply.epoch, frame.nonce), [None])
                 self.requests[key] = Request(key, frame, reply, leases[0])
                 self.admissions.setdefault(reply.epoch, []).append(reply.number)
@@ -156,6 +161,12 @@ class Truth:
                 and key in self.requests
             ):
                 self.requests[key].windows.append((frame, reply))
+        answered = {frame.number for frame, _ in self.pairs}
+        for frame in self.history.of("frame"):
+            if frame.operation == Operation.SUBMIT and frame.number not in answered:
+                key = frame.epoch, frame.principal, frame.id
+                leases = self.leases.get((frame.epoch, frame.nonce), [None])
+                self.uncertain.append(Request(key, frame, frame, leases[0]))
 
     def asked_to_cancel(self, key: Key, before: int) -> bool:
         """Whether a CANCEL was sent before the event of that number."""

@@ -69,6 +69,8 @@ class EngineBridge:
         self._engines = {engine.facts.role: engine for engine in engines}
         #: The lease of each slot, until it is over.
         self._leases: dict[int, BridgedLease] = {}
+        #: Leases that ended with the loss of their engine, by role, until it is back.
+        self._abandoned: dict[int, list[BridgedLease]] = {}
         self._lost: set[int] = set()
         #: Rows of the controls that the default language role's engine has withdrawn.
         self._withdrawn: set[int] = set()
@@ -157,9 +159,11 @@ class EngineBridge:
         )
         if self._serving:
             self._device.set_engine(role, False)
+        abandoned = self._abandoned[role] = []
         for slot, lease in list(self._leases.items()):
             if lease.order.role == role:
-                lease.drop()
+                if lease.drop():
+                    abandoned.append(lease)
                 del self._leases[slot]
 
     def restore(self, role: int) -> None:
@@ -169,6 +173,10 @@ class EngineBridge:
         self._lost.discard(role)
         self.returns[role] += 1
         self._log.info("engine of role {role} is back", role=role)
+        # It may have been back when it opened them: its word of the loss comes by way
+        # of the reactor, and an order may overtake it.
+        for lease in self._abandoned.pop(role, []):
+            self._stop_engine(lease)
         if self._serving:
             self._device.set_engine(role, True)
 
@@ -189,6 +197,7 @@ class EngineBridge:
         for lease in self._leases.values():
             lease.drop()
         self._leases.clear()
+        self._abandoned.clear()
         self._blocked.clear()
 
     def _open(self, order: OpenOrder) -> None:
