@@ -66,6 +66,13 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def short(path: Path) -> str:
+    """
+    The path within the package.
+    """
+    return str(path.relative_to(PACKAGE))
+
+
 def inside(
     node: ast.AST, above: tuple[ast.AST, ...] = ()
 ) -> Iterator[tuple[ast.AST, tuple[ast.AST, ...]]]:

@@ -16,7 +16,7 @@ from twisted.internet.task import Clock
 
 from tests.device.capacities import SMALL
 from tests.device.making import message, payload_of
-from tests.runtime.test_device import HOST, Live
+from tests.runtime.live import HOST, Live
 from twisted_aotx.engines.registry import engine_named, make_engine
 from twisted_aotx.errors import ConfigError
 from twisted_aotx.testing.engines import RecordedHost, RecordedLease, sample_order
