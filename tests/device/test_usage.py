@@ -408,7 +408,7 @@ class TestFullLedger:
         world.device.free()
 
 
-def testnumbers_go_on_after_a_restart() -> None:
+def test_numbers_go_on_after_a_restart() -> None:
     """D13: completion order goes on from the frontier."""
     stored = StoredPolicy(
         control=ControlRecord(
