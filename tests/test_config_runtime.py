@@ -99,7 +99,7 @@ def test_a_given_state_directory_is_used_unless_the_file_names_one(
         ("requests", 1, 65536),
         ("channels", 2, 1024),
         ("principals", 1, 1022),
-        ("prompt_bytes", 1, 65408),
+        ("prompt_bytes", 1, 280448),  # as much as a payload can render to
         ("output_bytes", 1, 16777216),
         ("sequence_tokens", 2, 2**31 - 1),
         ("request_seconds", 1, 2**31 - 1),

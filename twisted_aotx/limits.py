@@ -57,6 +57,13 @@ SPAN_BYTES_MAX: Final = 512
 #: Spans of one rendered prompt: every message adds its head, at most PARTS_MAX parts
 #: and its tail; generation head, think spans and prefix add four.
 SPANS_MAX: Final = MESSAGES_MAX * (PARTS_MAX + 2) + 4
+#: Bytes of a rendered prompt: no payload renders to more, as it holds so much text, so
+#: many references, and heads and tails of messages around them.
+PROMPT_BYTES_MAX: Final = (
+    PAYLOAD_BYTES_MAX
+    + MESSAGES_MAX * PARTS_MAX * LINK_BYTES
+    + (2 * MESSAGES_MAX + 4) * SPAN_BYTES_MAX
+)
 #: Bytes of a SUBMIT payload beyond its text: count, message heads and part heads.
 PAYLOAD_OVERHEAD_BYTES_MAX: Final = 4 + MESSAGES_MAX * (8 + PARTS_MAX * 8)
 #: Reports that one engine lease may have on the way to the device.
@@ -121,7 +128,7 @@ class Capacities:
     principals: int = attrs.field(default=256, validator=_between(1, 1022))
     #: Bytes of a rendered prompt.
     prompt_bytes: int = attrs.field(
-        default=65408, validator=_between(1, PAYLOAD_BYTES_MAX)
+        default=65408, validator=_between(1, PROMPT_BYTES_MAX)
     )
     #: Bytes of output kept per request.
     output_bytes: int = attrs.field(default=65536, validator=_between(1, 16 << 20))

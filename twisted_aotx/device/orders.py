@@ -20,7 +20,7 @@ from twisted_aotx.orders import OpenOrder, Selection, Source, StopOrder
 
 _NUMBERS = 15
 #: References of one request, the most of any capacities.
-_REFERENCES = limits.PAYLOAD_BYTES_MAX // limits.LINK_BYTES
+_REFERENCES = limits.PROMPT_BYTES_MAX // limits.LINK_BYTES
 
 
 def _f32(bits: int) -> float:
@@ -45,7 +45,7 @@ class OrderReader:
     def __init__(self) -> None:
         self._entry = np.zeros(4, np.int64)
         self._numbers = np.zeros(_NUMBERS, np.uint64)
-        self._rendered = np.zeros(limits.PAYLOAD_BYTES_MAX, np.uint8)
+        self._rendered = np.zeros(limits.PROMPT_BYTES_MAX, np.uint8)
         self._spans = np.zeros((limits.SPANS_MAX, 2), np.int64)
         self._payload = np.zeros(limits.PAYLOAD_BYTES_MAX, np.uint8)
         self._sources = np.zeros((_REFERENCES, SOURCE_WORDS), np.int64)

@@ -33,6 +33,27 @@ def test_all_tables_together(monkeypatch: pytest.MonkeyPatch) -> None:
         make(SMALL)
 
 
+def test_no_region_outgrows_what_a_record_may_be() -> None:
+    """numpy counts the bytes of a record in 32 bits, however large all else is."""
+    most = Capacities(
+        slots=1024,
+        requests=65536,
+        channels=1024,
+        principals=1022,
+        prompt_bytes=limits.PROMPT_BYTES_MAX,
+        output_bytes=16 << 20,
+        media_objects=65536,
+        media_bytes=1 << 30,
+        image_workers=64,
+        audio_workers=64,
+    )
+
+    regions = regions_of(most)
+
+    for record in (regions.host, regions.device, regions.bulk):
+        assert record.itemsize < 2**31
+
+
 def test_what_is_too_large_is_refused_before_it_is_allocated() -> None:
     """Capacities that are each within their bounds, and together a terabyte."""
     assert limits.TABLE_BYTES_MAX == 8 << 30

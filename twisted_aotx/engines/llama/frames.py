@@ -14,11 +14,11 @@ from twisted_aotx.engines.llama.messages import (
     FrameError,
     Message,
 )
-from twisted_aotx.limits import EVENT_BYTES_PER_SLOT, PAYLOAD_BYTES_MAX, SPANS_MAX
+from twisted_aotx.limits import EVENT_BYTES_PER_SLOT, PROMPT_BYTES_MAX, SPANS_MAX
 
 #: Bytes of a frame behind its length: the largest prompt, in the most spans, and room
 #: for fixed fields. An emission is smaller.
-FRAME_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + SPANS_MAX * SPAN.size + 4096
+FRAME_BYTES_MAX: Final = PROMPT_BYTES_MAX + SPANS_MAX * SPAN.size + 4096
 assert FRAME_BYTES_MAX > EVENT_BYTES_PER_SLOT + 4096
 #: Bytes of the length itself.
 _LENGTH_BYTES: Final = 4
