@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -258,6 +259,26 @@ async def test_an_expectation_that_nobody_can_meet(gateway: Serving) -> None:
 
 
 @asynchronous
+async def test_an_allowed_origin_is_echoed_on_every_error(gateway: Serving) -> None:
+    """
+    http.md §1, CORS: also on what is refused before the Origin is judged.
+    """
+    for headers, problem in (
+        ({"Expect": "200-ok"}, (417, "expectation", None)),
+        ({"Content-Type": ["a", "b"]}, (400, "invalid_field", "headers")),
+    ):
+        for origin, echoed in ((ORIGIN, ORIGIN), ("https://other", None)):
+            fields: dict[str, Any] = {**headers, "Origin": origin}
+            answer = await gateway.get("/v1/models", headers=fields)
+            assert answer.header("access-control-allow-origin") == echoed
+            if echoed:
+                assert answer.problem == problem
+    twice = await gateway.get("/v1/models", headers={"Origin": [ORIGIN, ORIGIN]})
+    assert twice.problem == (400, "invalid_field", "headers")
+    assert twice.header("access-control-allow-origin") is None
+
+
+@asynchronous
 async def test_an_origin_must_be_configured(gateway: Serving) -> None:
     """
     http.md §1: byte for byte; no other header tells a foreign page anything.
@@ -285,7 +306,10 @@ async def test_a_preflight_needs_no_credential(gateway: Serving) -> None:
     """
     cases H 127, D28, B73: any path; what was asked for is listed.
     """
-    asked = "authorization,  X-Stainless-OS,content-type, openai-beta,X-Request-ID,"
+    asked = (
+        "authorization,  X-Stainless-OS,content-type, openai-beta,X-Request-ID,"
+        " x-stainless-, OpenAI-"
+    )
     for path, method in itertools.product(
         ("/v1/chat/completions", "/nowhere", "*"), ("GET", "POST", "DELETE")
     ):
@@ -295,7 +319,7 @@ async def test_a_preflight_needs_no_credential(gateway: Serving) -> None:
         assert answer.header("access-control-allow-methods") == "GET, POST, DELETE"
         assert answer.header("access-control-allow-headers") == (
             "Authorization, Content-Type, Last-Event-ID, "
-            "x-stainless-os, openai-beta, x-request-id"
+            "x-stainless-os, openai-beta, x-request-id, x-stainless-, openai-"
         )
         assert answer.header("content-type") is None
         assert answer.header("content-length") is None
@@ -318,7 +342,7 @@ async def test_a_preflight_that_asks_for_more_is_refused(gateway: Serving) -> No
         (ORIGIN, None, None): (400, "invalid_field", "headers"),
         (ORIGIN, "GET", "x-foo"): (400, "invalid_field", "headers"),
         (ORIGIN, "GET", "authorization,x-foo"): (400, "invalid_field", "headers"),
-        (ORIGIN, "GET", "x-stainless-"): (400, "invalid_field", "headers"),
+        (ORIGIN, "GET", "x-stainless"): (400, "invalid_field", "headers"),
         (ORIGIN, "GET", "x-stainless-a b"): (400, "invalid_field", "headers"),
         (ORIGIN, "GET", "x-stainless-\xe4"): (400, "invalid_field", "headers"),
     }

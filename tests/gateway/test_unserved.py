@@ -22,6 +22,7 @@ OFF = (503, "device_refused", None)
         ("GET", "/aotx/v1/shared/x"),
         ("HEAD", "/aotx/v1/shared/x"),
         ("BREW", "/aotx/v1/shared/x/y?a=1&a=2&b"),
+        ("GET", "/aotx/v1/shared/x?a=%ff&&"),
     ],
 )
 async def test_the_device_is_asked_and_its_refusal_is_the_answer(

@@ -116,9 +116,15 @@ def write_answer(txrequest: GatewayRequest, answer: Answer) -> None:
         txrequest.finish()
 
 
-def fault_packet(problem: Problem) -> bytes:
+def fault_packet(
+    problem: Problem, handle: str | None = None, *, is_head: bool = False
+) -> bytes:
     """
     The whole answer to a fault that left no request to answer, as bytes.
+
+    Args:
+        handle: of the request that the fault is about, if it is about one.
+        is_head: whether the body stays out.
     """
     answer = error_answer(problem)
     content = answer.content() or b""
@@ -130,5 +136,7 @@ def fault_packet(problem: Problem) -> bytes:
         (b"Content-Length", b"%d" % len(content)),
         (b"Connection", b"close"),
     )
+    if handle is not None:
+        fields = (*fields, (b"X-Request-ID", handle.encode()))
     lines += [b"%b: %b" % field for field in fields]
-    return b"\r\n".join([*lines, b"", content])
+    return b"\r\n".join([*lines, b"", b"" if is_head else content])

@@ -3,8 +3,9 @@ What every HTTP request is held to before its handler sees it, in one place.
 
 The order is contract (`http.md` §1), the first failure wins:
 
-1. headers that stand twice (400 `headers`), an expectation that cannot be met (417);
-2. an Origin that is not configured (403); an allowed one is echoed from here on;
+1. headers that stand twice (400 `headers`);
+2. an Origin that is not configured (403); an allowed one is echoed on every answer;
+   an expectation that cannot be met (417);
 3. OPTIONS is answered (preflight);
 4. a gateway that is going to end takes nothing more (503), but tells its health;
    `/healthz` and `/readyz` skip the next step;
@@ -26,7 +27,13 @@ import attrs
 from twisted_aotx.gateway.answers import BASE_HEADERS, Answer
 from twisted_aotx.gateway.problems import ProblemCode, invalid_field, refusal
 from twisted_aotx.gateway.resource import Call
-from twisted_aotx.gateway.routing import Place, Route, Router, decoded_path
+from twisted_aotx.gateway.routing import (
+    Place,
+    Route,
+    Router,
+    decoded_path,
+    handle_in,
+)
 
 if TYPE_CHECKING:
     from twisted_aotx.gateway.auth import Authenticator
@@ -48,13 +55,9 @@ _PREFLIGHT_METHODS: Final = (b"GET", b"POST", b"DELETE")
 _PREFLIGHT_HEADERS: Final = ("Authorization", "Content-Type", "Last-Event-ID")
 #: Further ones that browsers' SDKs send [D28].
 _PREFLIGHT_OTHERS: Final = re.compile(
-    r"x-request-id|(?:x-stainless-|openai-)[!#$%&'*+.^_`|~0-9a-z-]+"
+    r"x-request-id|(?:x-stainless-|openai-)[!#$%&'*+.^_`|~0-9a-z-]*"
 )
 _EXPOSED: Final = b"X-Request-ID, X-AOTX-Media-Ids, Retry-After"
-#: Every answer below a well-formed handle names it (`http.md` §1).
-_NATIVE: Final = re.compile(
-    r"/aotx/v1/requests/(req-[0-9a-f]{16}-[0-9a-f]{32})(?:/.*)?", re.DOTALL
-)
 
 
 @attrs.frozen
@@ -92,12 +95,14 @@ class Checks:
         for name, value in BASE_HEADERS:
             txrequest.responseHeaders.setRawHeaders(name, [value])
         path = decoded_path(txrequest.uri)
-        if path is not None and (native := _NATIVE.fullmatch(path)):
-            txrequest.responseHeaders.setRawHeaders(
-                b"X-Request-ID", [native[1].encode()]
-            )
-        _check_headers(txrequest)
-        self._check_origin(txrequest)
+        handle = handle_in(path)
+        if handle is not None:
+            txrequest.responseHeaders.setRawHeaders(b"X-Request-ID", [handle.encode()])
+        is_allowed = self._echo_origin(txrequest)
+        _check_single(txrequest)
+        if not is_allowed:
+            raise refusal(ProblemCode.ORIGIN_FORBIDDEN)
+        _check_expectation(txrequest)
         if txrequest.method == b"OPTIONS":
             return _preflight(txrequest)
         method = txrequest.method.decode("ascii")
@@ -119,15 +124,19 @@ class Checks:
         )
         return Passed(route, call)
 
-    def _check_origin(self, txrequest: GatewayRequest) -> None:
-        origin = txrequest.getHeader(b"Origin")
-        if origin is None:
-            return
-        if origin not in self._origins:
-            raise refusal(ProblemCode.ORIGIN_FORBIDDEN)
+    def _echo_origin(self, txrequest: GatewayRequest) -> bool:
+        """
+        Whether the Origin, if there is one, is allowed; it is echoed then.
+        """
+        origins = txrequest.requestHeaders.getRawHeaders(b"Origin", [])
+        if not origins:
+            return True
+        if len(origins) > 1 or origins[0] not in self._origins:
+            return False
         headers = txrequest.responseHeaders
-        headers.setRawHeaders(b"Access-Control-Allow-Origin", [origin])
+        headers.setRawHeaders(b"Access-Control-Allow-Origin", origins)
         headers.setRawHeaders(b"Access-Control-Expose-Headers", [_EXPOSED])
+        return True
 
     def _authenticated(self, txrequest: GatewayRequest) -> Principal:
         authorization = txrequest.getHeader(b"Authorization")
@@ -138,10 +147,13 @@ class Checks:
         return principal
 
 
-def _check_headers(txrequest: GatewayRequest) -> None:
+def _check_single(txrequest: GatewayRequest) -> None:
     for name in _SINGLE:
         if len(txrequest.requestHeaders.getRawHeaders(name, [])) > 1:
             raise invalid_field("headers", "A header stands twice.")
+
+
+def _check_expectation(txrequest: GatewayRequest) -> None:
     expect = txrequest.getHeader(b"Expect")
     if expect is not None and expect.lower() != b"100-continue":
         raise refusal(ProblemCode.EXPECTATION)
@@ -181,25 +193,26 @@ def _query(
     txrequest: GatewayRequest, place: Place | None, method: str
 ) -> dict[str, str]:
     """
-    The query's keys and values; keys must be known and stand once.
+    The query's keys and values; keys must be known and stand once. Empty where a route
+    takes any query.
     """
     text = txrequest.uri.partition(b"?")[2]
-    if not text:
+    route = place.route(method) if place is not None else None
+    if not text or (route is not None and route.query is None):
         return {}
     try:
         pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
         raise invalid_field("query", "The query is not acceptable.") from None
     query = dict(pairs)
-    route = place.route(method) if place is not None else None
     for key in query:
         if route is not None:
-            known = route.query is None or key in route.query
+            known = key in (route.query or ())
         else:
             known = place is not None and place.knows(key)
         if not known:
             raise invalid_field("query", "A query key is not known here.")
-    if len(query) != len(pairs) and not (route is not None and route.query is None):
+    if len(query) != len(pairs):
         raise invalid_field("query", "A query key stands twice.")
     return query
 

@@ -27,6 +27,7 @@ from twisted_aotx.errors import Problem
 from twisted_aotx.gateway.answers import fault_packet
 from twisted_aotx.gateway.chunks import Chunks
 from twisted_aotx.gateway.problems import ProblemCode, invalid_field, refusal
+from twisted_aotx.gateway.routing import decoded_path, handle_in
 
 if TYPE_CHECKING:
     from twisted_aotx.gateway.txrequest import GatewayRequest
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX: Final = 8190
 #: Header fields of one request.
 FIELDS_MAX: Final = 64
-#: Digits of a Content-Length. What is longer is larger than every limit by far, and
-#: more than Python turns into a number.
+#: Digits of a Content-Length that are read. What has more is larger than every limit
+#: by far, and may be more than Python turns into a number.
 _LENGTH_DIGITS_MAX: Final = 19
 #: What no request line has: a target is visible ASCII (RFC 3986), the rest is too.
 _INVISIBLE: Final = re.compile(rb"[^ -~]")
@@ -125,9 +126,11 @@ class Parser(http.HTTPChannel):
         if len(line) > LINE_BYTES_MAX or self._receivedHeaderCount >= FIELDS_MAX:
             self._refuse(refusal(ProblemCode.HEADER_LIMIT))
             return False
-        if line[:1] in _FRAMING and not self._frames(line):
-            self._refuse(invalid_field("headers", "The framing is not acceptable."))
-            return False
+        if line[:1] in _FRAMING:
+            if not self._frames(line):
+                self._refuse(invalid_field("headers", "The framing is not acceptable."))
+                return False
+            line = _readable(line)
         taken = bool(super().headerReceived(line))
         if type(self._transferDecoder) is http._ChunkedTransferDecoder:
             self._transferDecoder = Chunks.instead_of(self._transferDecoder)
@@ -139,8 +142,6 @@ class Parser(http.HTTPChannel):
         """
         name, _, value = line.partition(b":")
         name, value = name.lower(), value.strip(b" \t")
-        if name == b"content-length":
-            return len(value) <= _LENGTH_DIGITS_MAX
         if name == b"transfer-encoding":
             return self._version == b"HTTP/1.1" and value.lower() == b"chunked"
         return True
@@ -244,6 +245,25 @@ class Parser(http.HTTPChannel):
         """
         if not self.dropping:
             self.refused(problem)
-            self.wire.write(fault_packet(problem))
+            is_head = getattr(self, "_command", None) == b"HEAD"
+            handle = None
+            if self._has_request_line():
+                handle = handle_in(decoded_path(self._path))
+            self.wire.write(fault_packet(problem, handle, is_head=is_head))
             self.input_left = True
             self.loseConnection()
+
+
+def _readable(line: bytes) -> bytes:
+    """
+    The field *line*, with a Content-Length that Python can read: one beyond every limit
+    is the largest that is read.
+    """
+    name, _, value = line.partition(b":")
+    value = value.strip(b" \t")
+    if name.lower() != b"content-length" or not value.isdigit():
+        return line
+    digits = value.lstrip(b"0") or b"0"
+    if len(digits) > _LENGTH_DIGITS_MAX:
+        digits = b"9" * _LENGTH_DIGITS_MAX
+    return name + b":" + digits

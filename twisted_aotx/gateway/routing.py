@@ -33,6 +33,10 @@ _FORMS: Final = {
     "media": "media-[0-9a-f]{32}",
     "path": ".+",
 }
+#: A request and what lies below it.
+_NATIVE: Final = re.compile(
+    rf"/aotx/v1/requests/({_FORMS['request']})(?:/.*)?", re.DOTALL
+)
 _ARGUMENT: Final = re.compile(r"\{(\w+):(\w+)\}")
 #: Every method.
 ANY_METHOD: Final = "*"
@@ -179,6 +183,15 @@ def decoded_path(uri: bytes) -> str | None:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
         return None
+
+
+def handle_in(path: str | None) -> str | None:
+    """
+    The request that *path* is or lies below; every answer there names it, whatever its
+    status (`http.md` §1). None unless its handle is well-formed.
+    """
+    found = None if path is None else _NATIVE.fullmatch(path)
+    return found[1] if found is not None else None
 
 
 def _compile(path: str) -> re.Pattern[str]:
