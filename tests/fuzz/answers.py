@@ -22,19 +22,22 @@ _NEVER = frozenset(
 )
 
 
-def answers_in(said: bytes, methods: Iterable[bytes]) -> list[Response]:
+def answers_in(
+    said: bytes, methods: Iterable[bytes], fault: bytes = b"GET"
+) -> list[Response]:
     """
     The answers that *said* falls apart into, by h11; each is looked at.
 
     Args:
         methods: of the requests, in order; one more answer may tell a fault.
+        fault: the method of that.
 
     Raises:
         Broken: *said* is no sequence of answers, or one of them is what none may be.
     """
     demand(not any(secret in said for secret in SECRETS), "a secret in an answer")
     found = []
-    for method in [*methods, b"GET"]:
+    for method in [*methods, fault]:
         if not said:
             break
         answer, said = _first(said, method)

@@ -195,7 +195,9 @@ class HTTPTarget(Target):
                 return frozenset({*features, self._left(gateway, data)})
             said = gateway.exchange(*pieces_of(data, 8))
             methods = [request.method for request in whole.requests]
-            for answer in answers_in(said, methods):
+            # A header that is none of a request has a method, too.
+            is_bare = said.endswith(b"\r\n\r\n") and b"HEAD " in data
+            for answer in answers_in(said, methods, b"HEAD" if is_bare else b"GET"):
                 code = (
                     answer.error["code"] if answer.content[:9] == b'{"error":' else ""
                 )
