@@ -26,7 +26,7 @@ def check_device(truth: Truth) -> Iterator[str]:
     """Everything that is wrong with the device's replies and requests."""
     for frame, reply in truth.pairs:
         yield from _check_reply(truth, frame, reply)
-    for request in truth.requests.values():
+    for request in (*truth.requests.values(), *truth.reclaimed):
         yield from _check_windows(request)
         yield from _check_end(truth, request)
     for key in truth.twice:

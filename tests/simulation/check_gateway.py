@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.simulation.history import Event
-from tests.simulation.truth import TERMINAL, Key, Truth
+from tests.simulation.truth import TERMINAL, Key, Request, Truth
 from twisted_aotx.wire.numbers import Operation
 
 #: Codes that no client of a sound gateway ever sees.
@@ -62,10 +62,16 @@ def key_of(event: Event) -> Key:
     return event.epoch, event.principal, event.id
 
 
+def _submitted(truth: Truth, event: Event) -> Request | None:
+    """The request of *event* that was submitted as what it names."""
+    lives = truth.lives(key_of(event), event.began, event.number)
+    return next((each for each in lives if each.nonce == event.nonce), None)
+
+
 def _check_accepted(truth: Truth, event: Event) -> Iterator[str]:
-    request = truth.requests.get(key_of(event))
+    request = _submitted(truth, event)
     where = f"202 {event.number} of {event.nonce}"
-    if request is None or request.nonce != event.nonce:
+    if request is None:
         yield f"{where} names a request that the device did not admit as this one"
     elif not event.began <= request.admitted.number < event.number:
         yield f"{where} came before the device's"
@@ -73,9 +79,8 @@ def _check_accepted(truth: Truth, event: Event) -> Iterator[str]:
 
 def _check_status(truth: Truth, event: Event) -> Iterator[str]:
     where = f"{event.via} {event.number}"
-    key = key_of(event)
-    request = truth.requests.get(key)
-    if request is None:
+    lives = truth.lives(key_of(event), event.began, event.number)
+    if not lives:
         yield f"{where} tells of a request that is not its principal's"
         return
     if event.handle != f"req-{event.epoch:016x}-{event.id.hex()}":
@@ -85,16 +90,17 @@ def _check_status(truth: Truth, event: Event) -> Iterator[str]:
     facts: dict[str, Any] = {name: getattr(event, name) for name in _FACTS}
     if "total" in event.fields:
         facts["total"] = event.total
-        if event.data != request.data[event.cursor : event.next]:
+        lives = [x for x in lives if x.data[event.cursor : event.next] == event.data]
+        if not lives:
             yield f"{where}: bytes {event.cursor}..{event.next} are not its output's"
-    if not truth.is_told(key, event.began, event.number, **facts):
+    if not any(each.is_told(event.began, event.number, **facts) for each in lives):
         yield f"{where} tells what the device did not tell"
 
 
 def _check_completion(truth: Truth, event: Event) -> Iterator[str]:
     where = f"completion {event.number} of {event.nonce}"
-    request = truth.requests.get(key_of(event))
-    if request is None or request.nonce != event.nonce:
+    request = _submitted(truth, event)
+    if request is None:
         yield f"{where} is of another request"
         return
     last = request.last
@@ -119,7 +125,7 @@ def _check_bad_end(truth: Truth, event: Event) -> Iterator[str]:
     if "id" not in event.fields:
         yield f"{where} names no request"
         return
-    request = truth.requests.get(key_of(event))
+    request = _submitted(truth, event)
     last = None if request is None else request.last
     if last is None or last.phase not in TERMINAL[1:]:
         yield f"{where}: its request has not ended so"

@@ -10,7 +10,7 @@ import attrs
 
 from tests.simulation.check_gateway import key_of
 from tests.simulation.history import Event
-from tests.simulation.truth import Truth
+from tests.simulation.truth import Request, Truth
 
 
 @attrs.define
@@ -62,22 +62,28 @@ def _check_emission(
     stream.position = event.next
     if event.handle != event.of or event.last_id != f"{event.of}:{event.next}":
         yield f"{where} has the id {event.last_id}"
-    request = truth.requests.get(key_of(stream.event))
-    if request is None:
+    lives = _lives(truth, stream, event)
+    part = slice(event.offset, event.next)
+    if not lives:
         yield f"{where} is of a request that is not its principal's"
-    elif event.data != request.data[event.offset : event.next]:
+    elif all(event.data != each.data[part] for each in lives):
         yield f"{where}: bytes {event.offset}..{event.next} are not its output's"
 
 
 def _check_last(
     truth: Truth, where: str, stream: _Stream, event: Event
 ) -> Iterator[str]:
-    request = truth.requests.get(key_of(stream.event))
-    last = None if request is None else request.last
-    if last is None or last.number > event.number:
+    ends = [each.last for each in _lives(truth, stream, event)]
+    totals = [last.total for last in ends if last and last.number <= event.number]
+    if not totals:
         yield f"{where} ended before its request"
-    elif stream.position != last.total:
-        yield f"{where} ended at {stream.position} of {last.total} bytes"
+    elif stream.position not in totals:
+        yield f"{where} ended at {stream.position}, not {totals}, bytes"
+
+
+def _lives(truth: Truth, stream: _Stream, event: Event) -> list[Request]:
+    """What the stream may have told of, from its begin to *event*."""
+    return truth.lives(key_of(stream.event), stream.event.began, event.number)
 
 
 def _was_closing(truth: Truth, begin: int, end: int) -> bool:

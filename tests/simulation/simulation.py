@@ -152,9 +152,9 @@ def _collected_later() -> Iterator[None]:
     `finally` at a moment that no seed decides.
     """
     _collect()
-    if not gc.get_freeze_count():
-        # The package and the kernels: hundreds of thousands of objects that stay.
-        gc.freeze()
+    # What is left stays: the package, and after the first run the kernels. Where that
+    # had to compile them, looking at it again would take most of each later run.
+    gc.freeze()
     gc.disable()
     try:
         yield

@@ -12,11 +12,13 @@ from typing import Any
 import attrs
 import pytest
 
+from tests.simulation.check_gateway import key_of
 from tests.simulation.checker import check
 from tests.simulation.history import Event, History
 from tests.simulation.people import PEOPLE
 from tests.simulation.scene import Profile
 from tests.simulation.simulation import run
+from tests.simulation.truth import Truth
 from twisted_aotx.wire.numbers import Operation
 
 pytestmark = pytest.mark.simulation
@@ -103,6 +105,22 @@ def test_a_stream_that_ends_twice_is_refused(sound: History) -> None:
     faults = planted(sound, "told", is_terminal)
 
     assert any("goes on after its end" in fault for fault in faults)
+
+
+def test_each_life_of_an_id_has_its_own_bytes() -> None:
+    """An id that is used again once its result was reclaimed names two requests."""
+    history = run(506491).history
+    truth = Truth(history)
+    assert check(history) == []
+    (first,) = truth.reclaimed
+    later = truth.requests[first.key]
+
+    def other_life(event: Event) -> Mapping[str, Any] | None:
+        is_first = key_of(event) == first.key and event.number < later.frame.number
+        part = slice(event.cursor, event.cursor + len(event.data))
+        return {"data": later.data[part]} if is_first and event.data else None
+
+    assert planted(history, "status", other_life)
 
 
 def test_a_window_with_other_bytes_is_refused(sound: History) -> None:

@@ -5,6 +5,7 @@ said, and how the device told of it.
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import attrs
@@ -62,6 +63,14 @@ class Request:
             return FIXED_TEXT.encode()[: self.frame.limit]
         return b"" if self.lease is None else self.lease.data
 
+    def is_told(self, began: int, end: int, **facts: object) -> bool:
+        """Whether a reply between two events tells *facts* of it."""
+        return any(
+            began <= reply.number < end
+            and all(getattr(reply, name) == value for name, value in facts.items())
+            for _, reply in self.windows
+        )
+
     @property
     def last(self) -> Event | None:
         """The first reply that tells how it ended."""
@@ -79,7 +88,7 @@ class Truth:
         pairs: every reply with the frame that it answers, in order of the replies.
         requests: by key; of a key that was admitted twice, the later one.
         twice: keys that were admitted again after their entry was reclaimed.
-        reclaimed: the earlier requests of those keys.
+        reclaimed: the earlier requests of those keys; `lives` has both.
         uncertain: what was submitted and not answered: it may have been admitted.
         leases: by epoch and nonce, each in order.
     """
@@ -91,6 +100,7 @@ class Truth:
         self.requests: dict[Key, Request] = {}
         self.twice: list[Key] = []
         self.reclaimed: list[Request] = []
+        self._lives: dict[Key, list[Request]] = {}
         self.uncertain: list[Request] = []
         self.leases: dict[tuple[int, str], list[Lease]] = {}
         #: Admissions of each epoch, in order: numbers of their replies.
@@ -154,6 +164,7 @@ class Truth:
                     self.reclaimed.append(self.requests[key])
                 leases = self.leases.get((reply.epoch, frame.nonce), [None])
                 self.requests[key] = Request(key, frame, reply, leases[0])
+                self._lives.setdefault(key, []).append(self.requests[key])
                 self.admissions.setdefault(reply.epoch, []).append(reply.number)
             elif (
                 frame.operation in (Operation.READ, Operation.CANCEL)
@@ -168,6 +179,19 @@ class Truth:
                 leases = self.leases.get((frame.epoch, frame.nonce), [None])
                 self.uncertain.append(Request(key, frame, frame, leases[0]))
 
+    def lives(self, key: Key, began: int, end: int) -> list[Request]:
+        """
+        The requests of *key* that somebody may have been told of between two events:
+        one, or two when the earlier one was reclaimed meanwhile.
+        """
+        found = self._lives.get(key, [])
+        return [
+            each
+            for each, later in itertools.zip_longest(found, found[1:])
+            if each.frame.number < end
+            and (later is None or began <= later.admitted.number)
+        ]
+
     def asked_to_cancel(self, key: Key, before: int) -> bool:
         """Whether a CANCEL was sent before the event of that number."""
         return any(number < before for number in self._cancels.get(key, []))
@@ -178,12 +202,3 @@ class Truth:
         answered = [n for n, (_, number, _) in enumerate(tables) if number < begin]
         first = answered[-1] if answered else 0
         return {revision for sent, _, revision in tables[first:] if sent < end}
-
-    def is_told(self, key: Key, began: int, end: int, **facts: object) -> bool:
-        """Whether a reply between two events tells *facts* of a request."""
-        request = self.requests.get(key)
-        return request is not None and any(
-            began <= reply.number < end
-            and all(getattr(reply, name) == value for name, value in facts.items())
-            for _, reply in request.windows
-        )
