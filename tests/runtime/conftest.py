@@ -1,5 +1,5 @@
 """
-A service to start, and what is logged meanwhile.
+A service to start, a device and its engine, and what is logged meanwhile.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from twisted.logger import capturedLogs, formatEvent
 
+from tests.runtime.bridges import Bridged, joined
+from tests.runtime.doubles import ListedEngine
 from tests.runtime.running import Lines, Runtime
 
 
@@ -18,6 +20,14 @@ def runtime() -> Iterator[Runtime]:
     yield made
     made.device.may_warm_up.set()
     made.stop()
+
+
+@pytest.fixture
+def world() -> Iterator[Bridged]:
+    """A device and one engine, joined."""
+    made = joined(ListedEngine())
+    yield made
+    made.device.free()
 
 
 @pytest.fixture

@@ -26,13 +26,6 @@ from twisted_aotx.interfaces import IEngine, Lease
 
 
 @pytest.fixture
-def world() -> Iterator[Bridged]:
-    made = joined(ListedEngine())
-    yield made
-    made.device.free()
-
-
-@pytest.fixture
 def logged() -> Iterator[Callable[[], list[str]]]:
     """Levels of what is logged as a warning or worse."""
     with capturedLogs() as events:

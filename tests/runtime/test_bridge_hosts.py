@@ -6,7 +6,6 @@ What engines say by their hosts: they are lost and back, and so are controls
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import attrs
 import pytest
@@ -23,13 +22,6 @@ from tests.runtime.doubles import (
 from twisted_aotx.device.numbers import Event
 from twisted_aotx.runtime.bridge import EngineBridge
 from twisted_aotx.wire.info import ControlRow
-
-
-@pytest.fixture
-def world() -> Iterator[Bridged]:
-    made = joined(ListedEngine())
-    yield made
-    made.device.free()
 
 
 class TestLost:

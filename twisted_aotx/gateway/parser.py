@@ -126,25 +126,28 @@ class Parser(http.HTTPChannel):
         if len(line) > LINE_BYTES_MAX or self._receivedHeaderCount >= FIELDS_MAX:
             self._refuse(refusal(ProblemCode.HEADER_LIMIT))
             return False
-        if line[:1] in _FRAMING:
-            if not self._frames(line):
-                self._refuse(invalid_field("headers", "The framing is not acceptable."))
-                return False
-            line = _readable(line)
-        taken = bool(super().headerReceived(line))
+        framed = self._framed(line) if line[:1] in _FRAMING else line
+        if framed is None:
+            self._refuse(invalid_field("headers", "The framing is not acceptable."))
+            return False
+        taken = bool(super().headerReceived(framed))
         if type(self._transferDecoder) is http._ChunkedTransferDecoder:
             self._transferDecoder = Chunks.instead_of(self._transferDecoder)
         return taken
 
-    def _frames(self, line: bytes) -> bool:
+    def _framed(self, line: bytes) -> bytes | None:
         """
-        Whether a field, if it frames the body, means the same to everybody.
+        A field as Twisted can read it; None if it frames the body and does not mean the
+        same to everybody.
         """
         name, _, value = line.partition(b":")
         name, value = name.lower(), value.strip(b" \t")
         if name == b"transfer-encoding":
-            return self._version == b"HTTP/1.1" and value.lower() == b"chunked"
-        return True
+            is_one = self._version == b"HTTP/1.1" and value.lower() == b"chunked"
+            return line if is_one else None
+        if name == b"content-length" and len(value) > _LENGTH_DIGITS_MAX:
+            return b"Content-Length:" + _readable(value)
+        return line
 
     def lineReceived(self, line: bytes) -> None:
         """
@@ -254,16 +257,12 @@ class Parser(http.HTTPChannel):
             self.loseConnection()
 
 
-def _readable(line: bytes) -> bytes:
+def _readable(length: bytes) -> bytes:
     """
-    The field *line*, with a Content-Length that Python can read: one beyond every limit
-    is the largest that is read.
+    A Content-Length that Python can read: one beyond every limit is the largest that is
+    read. What is no number stays.
     """
-    name, _, value = line.partition(b":")
-    value = value.strip(b" \t")
-    if name.lower() != b"content-length" or not value.isdigit():
-        return line
-    digits = value.lstrip(b"0") or b"0"
-    if len(digits) > _LENGTH_DIGITS_MAX:
-        digits = b"9" * _LENGTH_DIGITS_MAX
-    return name + b":" + digits
+    if not length.isdigit():
+        return length
+    digits = length.lstrip(b"0") or b"0"
+    return digits if len(digits) <= _LENGTH_DIGITS_MAX else b"9" * _LENGTH_DIGITS_MAX
