@@ -14,12 +14,12 @@ Most of them are told where the thing itself is tested:
 | B51 | test_neutral |
 | B53 | test_forms |
 | B59 | test_checks, test_models, test_guards |
-| B61 | test_connection |
+| B61 | test_connection, test_framing |
 | B63 | test_bodies, test_guards, and here |
 | B65 | test_checks, test_events, test_resource, and here |
 | B67 | test_guards, test_connection |
-| B69 | test_guards |
-| B73 | test_checks, and here |
+| B69 | test_guards, test_framing |
+| B73 | test_origins, and here |
 | B75 | test_auth, and here |
 | B85 | test_auth, test_problems |
 | B77 | test_connection, test_resource, and here |
